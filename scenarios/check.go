@@ -62,7 +62,7 @@ func (c *checker) checkFits(name string, data []byte, sets []string) {
 	}
 	if why := own.Unfit(c.file); why != "" {
 		c.problems = nil // they only follow from it
-		c.at("/subject/file", why)
+		c.at("/subject/file", "%s", why)
 	}
 }
 
@@ -79,8 +79,15 @@ func (c *checker) sound(paths ...string) bool {
 func (c *checker) has(path string) bool { return c.root.get(path) != nil }
 
 // at reports at the value of the path, or at the key of the nearest one that is there.
-func (c *checker) at(path, message string) {
-	c.hinted(path, message, "")
+func (c *checker) at(path, format string, args ...any) {
+	c.hinted(path, fmt.Sprintf(format, args...), "")
+}
+
+// refuseIf is at, for what is wrong under a condition alone.
+func (c *checker) refuseIf(wrong bool, path, format string, args ...any) {
+	if wrong {
+		c.at(path, format, args...)
+	}
 }
 
 func (c *checker) hinted(path, message, suggestion string) {
@@ -97,12 +104,9 @@ func (c *checker) hinted(path, message, suggestion string) {
 
 func (c *checker) checkSubjectOf(folder string) {
 	file, reference := c.has("/subject/file"), c.has("/subject/reference")
-	if file && reference {
-		c.at("/subject/file", "file and reference exclude each other: keep one")
-	}
-	if !file && c.has("/subject/instances") {
-		c.at("/subject/instances", "instances here belongs to file; the reference has its own: reference: {instances: 2}")
-	}
+	c.refuseIf(file && reference, "/subject/file", "file and reference exclude each other: keep one")
+	c.refuseIf(!file && c.has("/subject/instances"), "/subject/instances",
+		"instances here belongs to file; the reference has its own: reference: {instances: 2}")
 	if !file || c.s.Subject.File == "" {
 		return
 	}
@@ -117,14 +121,14 @@ func (c *checker) checkSubjectOf(folder string) {
 		c.file = subject
 		c.s.fitInstances(subject)
 		if why := c.s.unfitInput(subject); why != "" {
-			c.at("/subject/file", why)
+			c.at("/subject/file", "%s", why)
 		}
 	case errors.As(err, &problems):
 		c.problems = append(c.problems, problems.Problems...)
 	case errors.Is(err, os.ErrNotExist):
-		c.at("/subject/file", fmt.Sprintf("there is no file %s", path))
+		c.at("/subject/file", "there is no file %s", path)
 	default:
-		c.at("/subject/file", err.Error())
+		c.at("/subject/file", "%s", err)
 	}
 }
 
@@ -140,7 +144,7 @@ func (c *checker) checkTopics() {
 		c.at("/topics/dlq/broker",
 			"a broker of its own for the DLQ topic needs another one for the rest: set cluster.brokers to 2 or more")
 	case broker > c.s.Cluster.Brokers:
-		c.at("/topics/dlq/broker", fmt.Sprintf("there is no broker %d: the cluster has %d", broker, c.s.Cluster.Brokers))
+		c.at("/topics/dlq/broker", "there is no broker %d: the cluster has %d", broker, c.s.Cluster.Brokers)
 	}
 }
 
@@ -156,10 +160,8 @@ func (c *checker) checkForeign() {
 	case reference != nil && reference.DLQEnabled:
 		envelope = string(reference.Envelope)
 	}
-	if envelope != deadletter.HexkitName {
-		c.at("/topics/dlq/foreign",
-			"several services share a DLQ topic only where each dead letter names its own: with the envelope hexkit")
-	}
+	c.refuseIf(envelope != deadletter.HexkitName, "/topics/dlq/foreign",
+		"several services share a DLQ topic only where each dead letter names its own: with the envelope hexkit")
 }
 
 // checkRetryPartitions refuses settings of topics that are not there.
@@ -188,16 +190,15 @@ func (c *checker) checkReference() {
 		if !c.has(path) {
 			path = base + "/retry_backoff_ms"
 		}
-		c.at(path, fmt.Sprintf(
-			"max_retry_backoff_ms (%d) is less than retry_backoff_ms (%d): the cap must be at least the first wait",
-			reference.MaxRetryBackoffMS, reference.RetryBackoffMS))
+		c.at(path, "max_retry_backoff_ms (%d) is less than retry_backoff_ms (%d): the cap must be at least the first wait",
+			reference.MaxRetryBackoffMS, reference.RetryBackoffMS)
 	}
 	for name, value := range map[string]units.Duration{
 		"attempt_timeout": reference.AttemptTimeout, "commit_interval": reference.CommitInterval,
 		"stop_grace": reference.StopGrace,
 	} {
 		if path := base + "/" + name; value <= 0 && c.has(path) {
-			c.at(path, name+" must be more than 0s")
+			c.at(path, "%s must be more than 0s", name)
 		}
 	}
 	if c.has(base+"/assignor") && c.sound(base+"/group_protocol") && reference.GroupProtocol == protocolConsumer {
@@ -209,7 +210,7 @@ func (c *checker) checkReference() {
 	}
 	// What the consumer itself would refuse, where nothing was said of it yet.
 	if err := reference.Validate(); err != nil && len(c.problems) == before && c.allSound(base) {
-		c.at(base, strings.ReplaceAll(err.Error(), "\n", "; "))
+		c.at(base, "%s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }
 
@@ -227,8 +228,8 @@ func (c *checker) checkWaits(reference Reference) {
 		longest += contract.Backoff.Wait(attempt) + contract.Backoff.Jitter
 	}
 	if drain := c.s.Expect.Drain.D(); longest > drain {
-		c.at("/expect/drain", fmt.Sprintf("the waits of one record add up to %s, expect.drain is %s: a correct consumer "+
-			"could not keep it; raise it, leave it out, or retry less", longest, drain))
+		c.at("/expect/drain", "the waits of one record add up to %s, expect.drain is %s: a correct consumer could not keep "+
+			"it; raise it, leave it out, or retry less", longest, drain)
 	}
 }
 
@@ -236,15 +237,11 @@ func (c *checker) checkReplay() {
 	if c.s.Replay == nil || !c.allSound("/replay") {
 		return
 	}
-	if c.s.Replay.Rate <= 0 {
-		c.at("/replay/rate", "at this rate nothing is replayed")
-	}
-	if c.s.Replay.Healed <= 0 {
-		c.at("/replay/healed", "with nothing healed nothing is replayed: leave replay out, or heal some")
-	}
-	if c.s.Replay.Rounds > 1 && c.s.Graph == nil {
-		c.at("/replay/rounds", "several rounds are for a graph of nodes, which counts how often a document was replayed")
-	}
+	c.refuseIf(c.s.Replay.Rate <= 0, "/replay/rate", "at this rate nothing is replayed")
+	c.refuseIf(c.s.Replay.Healed <= 0, "/replay/healed",
+		"with nothing healed nothing is replayed: leave replay out, or heal some")
+	c.refuseIf(c.s.Replay.Rounds > 1 && c.s.Graph == nil, "/replay/rounds",
+		"several rounds are for a graph of nodes, which counts how often a document was replayed")
 	outcomes := c.s.Workload.Outcomes
 	if c.s.Graph != nil {
 		outcomes = c.s.Graph.outcomes()
@@ -255,9 +252,8 @@ func (c *checker) checkReplay() {
 	if reference := c.s.Subject.Reference; reference != nil && !reference.DLQEnabled {
 		c.at("/replay", "nothing to replay: the reference has dlq_enabled: false")
 	}
-	if c.file != nil && !c.file.Contract.DLQ.Enabled {
-		c.at("/replay", "nothing to replay: the subject promises no dead letters (contract.dlq.enabled: false)")
-	}
+	c.refuseIf(c.file != nil && !c.file.Contract.DLQ.Enabled, "/replay",
+		"nothing to replay: the subject promises no dead letters (contract.dlq.enabled: false)")
 }
 
 func (c *checker) checkExpect() {
@@ -273,12 +269,10 @@ func (c *checker) checkExpect() {
 			c.threshold(fmt.Sprintf("/expect/thresholds/%d", i), expression, err)
 		}
 	}
-	if c.has("/expect/drain") && c.s.Expect.Drain <= 0 {
-		c.at("/expect/drain", "the subject needs some time to finish, such as 20s")
-	}
-	if c.has("/expect/max_slip") && c.s.Expect.MaxSlip <= 0 {
-		c.at("/expect/max_slip", "some slip is always there: allow more than 0s, such as 250ms")
-	}
+	c.refuseIf(c.has("/expect/drain") && c.s.Expect.Drain <= 0, "/expect/drain",
+		"the subject needs some time to finish, such as 20s")
+	c.refuseIf(c.has("/expect/max_slip") && c.s.Expect.MaxSlip <= 0, "/expect/max_slip",
+		"some slip is always there: allow more than 0s, such as 250ms")
 }
 
 var thresholdColumn = regexp.MustCompile(`^threshold ".*", column ([0-9]+): (.*)$`)

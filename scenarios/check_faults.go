@@ -25,7 +25,7 @@ func (c *checker) checkFaults() {
 		}
 		if spec.Name != "" {
 			if first, twice := seen[spec.Name]; twice {
-				c.at(base+"/name", fmt.Sprintf("the name %s is taken by faults[%d]", spec.Name, first))
+				c.at(base+"/name", "the name %s is taken by faults[%d]", spec.Name, first)
 			} else {
 				seen[spec.Name] = i
 			}
@@ -65,8 +65,8 @@ func (c *checker) checkScale() {
 			continue
 		}
 		if count += spec.Subject.ScaleUp; count > maxInstances {
-			c.at(c.s.faultPath(i)+"/subject/scale_up", fmt.Sprintf("this makes %d instances, those of the other faults "+
-				"included; a run can have %d at most", count, maxInstances))
+			c.at(c.s.faultPath(i)+"/subject/scale_up",
+				"this makes %d instances, those of the other faults included; a run can have %d at most", count, maxInstances)
 			return
 		}
 	}

@@ -37,18 +37,15 @@ func (c *checker) checkLoad() {
 	c.checkFailing()
 	c.checkRepeated()
 	c.checkRecordHeaders("/workload/record_headers", load.RecordHeaders)
-	if c.has("/workload/value_size") && load.ValueSize < minValue {
-		c.at("/workload/value_size", fmt.Sprintf("a value needs at least %d bytes, for its id and time stamp", minValue))
-	}
-	if load.ValueSize > 1<<19 {
-		c.at("/workload/value_size",
-			"a value can have 512KiB at most, so that it and its headers stay below Kafka's limit for a record")
-	}
+	c.refuseIf(c.has("/workload/value_size") && load.ValueSize < minValue, "/workload/value_size",
+		"a value needs at least %d bytes, for its id and time stamp", minValue)
+	c.refuseIf(load.ValueSize > 1<<19, "/workload/value_size",
+		"a value can have 512KiB at most, so that it and its headers stay below Kafka's limit for a record")
 	if length := load.Duration.D() + load.WarmUp.D(); length > maxLength {
-		c.at("/workload/duration", fmt.Sprintf("warm-up and steady phase last %s; a run can have 1h at most", length))
+		c.at("/workload/duration", "warm-up and steady phase last %s; a run can have 1h at most", length)
 	}
 	if records := c.s.expected(); records > maxRecords {
-		c.at("/workload/rate", fmt.Sprintf("this makes %.0f records; a run can have 20000000 at most", records))
+		c.at("/workload/rate", "this makes %.0f records; a run can have 20000000 at most", records)
 	}
 }
 
@@ -61,31 +58,25 @@ func (c *checker) checkRates() {
 		name := strings.TrimPrefix(key, "/workload/")
 		switch {
 		case steps && c.has(key):
-			c.at(key, fmt.Sprintf("steps and %s exclude each other: the steps have their own", name))
+			c.at(key, "steps and %s exclude each other: the steps have their own", name)
 		case !steps && !c.has(key):
-			c.at(key, fmt.Sprintf("%s is missing in workload (or give steps)", name))
+			c.at(key, "%s is missing in workload (or give steps)", name)
 		}
 	}
-	if steps && len(load.Steps) == 0 {
-		c.at("/workload/steps", "steps needs at least one entry, such as {rate: 500/s, for: 5s}")
-	}
-	if !steps && c.has("/workload/rate") && load.Rate <= 0 {
-		c.at("/workload/rate", "at this rate nothing is sent, so nothing could be judged")
-	}
-	if !steps && c.has("/workload/duration") && load.Duration <= 0 {
-		c.at("/workload/duration", "the steady phase needs some time, such as 5s")
-	}
+	c.refuseIf(steps && len(load.Steps) == 0, "/workload/steps",
+		"steps needs at least one entry, such as {rate: 500/s, for: 5s}")
+	c.refuseIf(!steps && c.has("/workload/rate") && load.Rate <= 0, "/workload/rate",
+		"at this rate nothing is sent, so nothing could be judged")
+	c.refuseIf(!steps && c.has("/workload/duration") && load.Duration <= 0, "/workload/duration",
+		"the steady phase needs some time, such as 5s")
 	for i, step := range load.Steps {
 		path := fmt.Sprintf("/workload/steps/%d", i)
 		if !c.sound(path) {
 			continue
 		}
-		if step.For <= 0 && c.has(path+"/for") {
-			c.at(path+"/for", "a step needs some time, such as 5s")
-		}
-		if step.Rate <= 0 && c.has(path+"/rate") && i == 0 {
-			c.at(path+"/rate", "the first step gives the warm-up its rate: it must be more than 0")
-		}
+		c.refuseIf(step.For <= 0 && c.has(path+"/for"), path+"/for", "a step needs some time, such as 5s")
+		c.refuseIf(step.Rate <= 0 && c.has(path+"/rate") && i == 0, path+"/rate",
+			"the first step gives the warm-up its rate: it must be more than 0")
 	}
 }
 
@@ -117,9 +108,8 @@ func (c *checker) checkOutcomes() {
 		c.at("/workload/outcomes", "all weights are 0: give at least one outcome a weight, such as success: 100")
 	}
 	for name, failing := range outcomes.failing() {
-		if name != "rate_limited" && c.has("/workload/outcomes/"+name+"/retry_after") {
-			c.at("/workload/outcomes/"+name+"/retry_after", "retry_after goes with rate_limited only")
-		}
+		c.refuseIf(name != "rate_limited" && c.has("/workload/outcomes/"+name+"/retry_after"),
+			"/workload/outcomes/"+name+"/retry_after", "retry_after goes with rate_limited only")
 		c.checkFailures(name, failing)
 	}
 	c.checkExhausted()
@@ -143,11 +133,9 @@ func (c *checker) checkFailures(name string, failing Failing) {
 	if c.s.Store != nil {
 		return // it is dead-lettered, and what becomes of it then is for the store's outcomes to say
 	}
-	if failing.Failures >= reference.MaxRetries {
-		c.at(path+"/failures", fmt.Sprintf("a record that fails %d times first never succeeds: max_retries allows %d "+
-			"executions in all; lower failures, or use exhausted",
-			failing.Failures, reference.MaxRetries))
-	}
+	c.refuseIf(failing.Failures >= reference.MaxRetries, path+"/failures", "a record that fails %d times first never "+
+		"succeeds: max_retries allows %d executions in all; lower failures, or use exhausted", failing.Failures,
+		reference.MaxRetries)
 }
 
 // checkExhausted refuses records that fail for ever where each ends the process that has it.
@@ -157,10 +145,8 @@ func (c *checker) checkExhausted() {
 		return
 	}
 	for name, weight := range map[string]int{"exhausted": outcomes.Exhausted, "permanent": outcomes.Permanent} {
-		if weight > 0 {
-			c.at("/workload/outcomes/"+name, "with on_exhausted: exit a record that always fails ends each process that gets "+
-				"it, for ever: use transient with more failures than max_retries")
-		}
+		c.refuseIf(weight > 0, "/workload/outcomes/"+name, "with on_exhausted: exit a record that always fails ends each "+
+			"process that gets it, for ever: use transient with more failures than max_retries")
 	}
 }
 
@@ -201,8 +187,7 @@ func (c *checker) checkBursts() {
 		c.at(path, "bursts need some time between them, such as 1s")
 	case c.s.Workload.Duration > 0 && bursts.Every >= c.s.Workload.Duration &&
 		c.sound("/workload/duration", "/workload/steps"):
-		c.at(path, fmt.Sprintf("the first burst would come at %s, after the steady phase of %s", bursts.Every,
-			c.s.Workload.Duration))
+		c.at(path, "the first burst would come at %s, after the steady phase of %s", bursts.Every, c.s.Workload.Duration)
 	}
 }
 
@@ -218,10 +203,8 @@ func (b *Bursts) count(steady time.Duration) int {
 func (c *checker) checkShares() {
 	load := c.s.Workload
 	const rounding = 1e-9 // shares are written with a few decimals and added as floats
-	if c.allSound("/workload/keys") && load.Keys.Hot+load.Keys.Null > 1+rounding {
-		c.at("/workload/keys/hot", fmt.Sprintf("hot and null add up to %s: together they can be 100%% at most",
-			load.Keys.Hot+load.Keys.Null))
-	}
+	c.refuseIf(c.allSound("/workload/keys") && load.Keys.Hot+load.Keys.Null > 1+rounding, "/workload/keys/hot",
+		"hot and null add up to %s: together they can be 100%% at most", load.Keys.Hot+load.Keys.Null)
 	sum, last := load.Tombstones+load.Garbage, ""
 	if load.Malformed != nil {
 		sum += load.Malformed.Share
@@ -237,10 +220,8 @@ func (c *checker) checkShares() {
 			last = name
 		}
 	}
-	if sum > 1+rounding {
-		c.at("/workload/"+last, fmt.Sprintf(
-			"tombstones, garbage, malformed and large records add up to %s: together they can be 100%% at most", sum))
-	}
+	c.refuseIf(sum > 1+rounding, "/workload/"+last,
+		"tombstones, garbage, malformed and large records add up to %s: together they can be 100%% at most", sum)
 }
 
 func (c *checker) checkLarge() {
@@ -248,21 +229,21 @@ func (c *checker) checkLarge() {
 	if large == nil || !c.allSound("/workload/large") {
 		return
 	}
-	if large.Share <= 0 && c.has("/workload/large/share") {
-		c.at("/workload/large/share", "at 0% no record is large: leave large out, or give a share such as 1%")
-	}
+	c.refuseIf(large.Share <= 0 && c.has("/workload/large/share"), "/workload/large/share",
+		"at 0%% no record is large: leave large out, or give a share such as 1%%")
 	switch size := large.Size; {
 	case !c.has("/workload/large/size"): // reported as missing
 	case size > maxLarge:
-		c.at("/workload/large/size", fmt.Sprintf("a record can have %s at most, so that it and its headers stay below the "+
-			"broker's limit of 1MiB", units.Size(maxLarge)))
+		c.at("/workload/large/size",
+			"a record can have %s at most, so that it and its headers stay below the broker's limit of 1MiB",
+			units.Size(maxLarge))
 	case size < c.s.Workload.ValueSize && c.sound("/workload/value_size"):
-		c.at("/workload/large/size", fmt.Sprintf("large records (%s) are smaller than the others (value_size is %s)", size,
-			c.s.Workload.ValueSize))
+		c.at("/workload/large/size", "large records (%s) are smaller than the others (value_size is %s)", size,
+			c.s.Workload.ValueSize)
 	case float64(size)*large.Share.Share()*c.s.expected() > maxLargeBytes && c.allSound("/workload"):
 		c.at("/workload/large/share",
-			fmt.Sprintf("the large records have %.1f GiB together; a run can have 1 GiB at most: lower share, size or rate",
-				float64(size)*large.Share.Share()*c.s.expected()/(1<<30)))
+			"the large records have %.1f GiB together; a run can have 1 GiB at most: lower share, size or rate",
+			float64(size)*large.Share.Share()*c.s.expected()/(1<<30))
 	}
 }
 
@@ -287,7 +268,7 @@ func (c *checker) checkRepeated() {
 		{share, repeatedInShare + ": leave repeated out"},
 	} {
 		if one.with {
-			c.at(path, one.why)
+			c.at(path, "%s", one.why)
 			return
 		}
 	}
@@ -307,14 +288,14 @@ func (c *checker) checkFailing() {
 		c.checkPartitions(path, failing)
 		for j, earlier := range c.s.Workload.Failing[:i] {
 			if both := failing.shares(earlier); both >= 0 {
-				c.at(path, fmt.Sprintf("partition %d fails in failing[%d] at the same time: a record has one outcome", both, j))
+				c.at(path, "partition %d fails in failing[%d] at the same time: a record has one outcome", both, j)
 			}
 		}
 		reference := c.s.Subject.Reference
 		if failing.Outcome == outcomeTransient && reference != nil &&
 			reference.MaxRetries <= transientFailures && c.sound("/subject/reference/max_retries") {
-			c.at(path+"/outcome", fmt.Sprintf("a record that fails twice first never succeeds: max_retries allows %d "+
-				"executions in all; raise it, or use exhausted", reference.MaxRetries))
+			c.at(path+"/outcome", "a record that fails twice first never succeeds: max_retries allows %d executions in all; "+
+				"raise it, or use exhausted", reference.MaxRetries)
 		}
 	}
 }
@@ -328,11 +309,10 @@ func (c *checker) checkStretch(path string, failing FailingPartitions) {
 	case steady <= 0 || !c.sound("/workload/duration", "/workload/steps"):
 		return
 	case failing.At >= steady:
-		c.at(path+"/at", fmt.Sprintf("the stretch lies outside the run: it starts at %s, the steady phase lasts %s",
-			failing.At, steady))
+		c.at(path+"/at", "the stretch lies outside the run: it starts at %s, the steady phase lasts %s", failing.At, steady)
 	case failing.At+failing.For > steady:
-		c.at(path+"/for", fmt.Sprintf("the stretch lasts beyond the run: it ends at %s, the steady phase lasts %s",
-			failing.At+failing.For, steady))
+		c.at(path+"/for", "the stretch lasts beyond the run: it ends at %s, the steady phase lasts %s",
+			failing.At+failing.For, steady)
 	}
 }
 
@@ -344,9 +324,9 @@ func (c *checker) checkPartitions(path string, failing FailingPartitions) {
 		case partition < 0:
 			c.at(at, "partitions are numbered from 0")
 		case partition >= count && c.sound("/topics", "/topics/input", "/topics/input/partitions"):
-			c.at(at, fmt.Sprintf("there is no partition %d: the input topic has %d, numbered from 0", partition, count))
+			c.at(at, "there is no partition %d: the input topic has %d, numbered from 0", partition, count)
 		case slices.Contains(failing.Partitions[:i], partition):
-			c.at(at, fmt.Sprintf("partition %d is here twice", partition))
+			c.at(at, "partition %d is here twice", partition)
 		}
 	}
 }

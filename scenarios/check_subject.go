@@ -53,31 +53,22 @@ func (c *checker) checkKind(s *SubjectFile) {
 	if !c.sound("/kind") {
 		return
 	}
-	if s.Kind != KindExternal && s.Kind != KindDeployment && c.has("/external") {
-		c.at("/external", "external goes with kind: external: dlqbench gives an instance that it starts free addresses")
-	}
-	if s.Kind != KindDeployment && c.has("/deployment") {
-		c.at("/deployment", "deployment goes with kind: deployment")
-	}
+	c.refuseIf(s.Kind != KindExternal && s.Kind != KindDeployment && c.has("/external"), "/external",
+		"external goes with kind: external: dlqbench gives an instance that it starts free addresses")
+	c.refuseIf(s.Kind != KindDeployment && c.has("/deployment"), "/deployment", "deployment goes with kind: deployment")
 	switch s.Kind {
 	case KindDeployment:
 		c.checkDeployment(s)
 	case KindExternal:
 		c.checkExternal(s)
 	case KindProcess:
-		if !c.has("/command") {
-			c.at("/kind", "command is missing: what starts the subject, such as command: [./orders]")
-		}
-		if c.has("/image") {
-			c.at("/image", "an image goes with kind: container")
-		}
+		c.refuseIf(!c.has("/command"), "/kind", "command is missing: what starts the subject, such as command: [./orders]")
+		c.refuseIf(c.has("/image"), "/image", "an image goes with kind: container")
 	case KindContainer:
-		if strings.TrimSpace(s.Image) == "" {
-			c.at("/kind", "image is missing: what the container is made of, such as image: orders:dev")
-		}
-		if c.has("/args") && !c.has("/command") {
-			c.at("/args", "args are appended to command: write the whole command of the container there")
-		}
+		c.refuseIf(strings.TrimSpace(s.Image) == "", "/kind",
+			"image is missing: what the container is made of, such as image: orders:dev")
+		c.refuseIf(c.has("/args") && !c.has("/command"), "/args",
+			"args are appended to command: write the whole command of the container there")
 	}
 }
 
@@ -120,15 +111,14 @@ func (c *checker) checkReady(base string, ready Ready) {
 		}
 	}
 	if len(set) > 1 {
-		c.at(base+"/"+set[1], fmt.Sprintf("%s and %s exclude each other: keep the one that says when the subject is ready",
-			set[0], set[1]))
+		c.at(base+"/"+set[1], "%s and %s exclude each other: keep the one that says when the subject is ready", set[0],
+			set[1])
 	}
 	if _, err := regexp.Compile(ready.Log); err != nil {
-		c.at(base+"/log", fmt.Sprintf("this is not a regular expression: %v", err))
+		c.at(base+"/log", "this is not a regular expression: %v", err)
 	}
-	if c.has(base+"/timeout") && ready.Timeout <= 0 {
-		c.at(base+"/timeout", "the subject needs some time to get ready, such as 30s")
-	}
+	c.refuseIf(c.has(base+"/timeout") && ready.Timeout <= 0, base+"/timeout",
+		"the subject needs some time to get ready, such as 30s")
 }
 
 func (c *checker) checkClasses(classes ClassesSpec, answers []classed) {
@@ -143,7 +133,7 @@ func (c *checker) checkClasses(classes ClassesSpec, answers []classed) {
 			}
 			for _, outcome := range outcomes {
 				if earlier := claimed[outcome]; earlier != "" {
-					c.at(path, fmt.Sprintf("%s is in classes.%s already: an outcome has one class", written, earlier))
+					c.at(path, "%s is in classes.%s already: an outcome has one class", written, earlier)
 					break
 				}
 			}
@@ -161,15 +151,13 @@ func (c *checker) checkBackoff(backoff BackoffSpec) {
 	}
 	if backoff.Initial == 0 {
 		for _, name := range []string{"multiplier", "cap", "jitter", "late"} {
-			if c.has(base + "/" + name) {
-				c.at(base+"/"+name, fmt.Sprintf("%s means nothing without a first wait: add initial, such as initial: 100ms", name))
-			}
+			c.refuseIf(c.has(base+"/"+name), base+"/"+name,
+				"%s means nothing without a first wait: add initial, such as initial: 100ms", name)
 		}
 		return
 	}
-	if backoff.Cap > 0 && backoff.Cap < backoff.Initial {
-		c.at(base+"/cap", fmt.Sprintf("the cap (%s) is less than the first wait (%s)", backoff.Cap, backoff.Initial))
-	}
+	c.refuseIf(backoff.Cap > 0 && backoff.Cap < backoff.Initial, base+"/cap",
+		"the cap (%s) is less than the first wait (%s)", backoff.Cap, backoff.Initial)
 }
 
 // checkCalls: calls that a client repeats by itself are told from attempts by the waits.
@@ -212,13 +200,10 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 	delivery := contract.Attempts.Counter == string(history.CounterDelivery)
 	redelivery := contract.Retry == string(history.RetryRedelivery)
 	if !share {
-		if delivery {
-			c.at(base+"attempts/counter", "delivery is the delivery count of a share group: it goes with group_type: share")
-		}
-		if contract.DLQ.WrittenBy == WrittenByBroker {
-			c.at(base+"dlq/written_by",
-				"brokers write the dead letters of share groups only (KIP-1191): it goes with group_type: share")
-		}
+		c.refuseIf(delivery, base+"attempts/counter",
+			"delivery is the delivery count of a share group: it goes with group_type: share")
+		c.refuseIf(contract.DLQ.WrittenBy == WrittenByBroker, base+"dlq/written_by",
+			"brokers write the dead letters of share groups only (KIP-1191): it goes with group_type: share")
 		return
 	}
 	if delivery != redelivery && contract.Attempts.Counter != string(history.CounterStore) {
@@ -242,9 +227,7 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 		{"backoff/initial", "the broker decides when a released record comes back, so no wait can be promised", redelivery &&
 			contract.Backoff.Initial > 0},
 	} {
-		if wrong.is {
-			c.at(base+wrong.path, wrong.why)
-		}
+		c.refuseIf(wrong.is, base+wrong.path, "%s", wrong.why)
 	}
 }
 
@@ -255,9 +238,8 @@ func (c *checker) checkEnvelope(dlq DLQSpec) {
 	if !c.has(path) || !c.sound(path) {
 		return
 	}
-	if !dlq.Enabled && dlq.Envelope != "" {
-		c.at(path, "there are no dead letters with dlq.enabled: false: leave out one of the two")
-	}
+	c.refuseIf(!dlq.Enabled && dlq.Envelope != "", path,
+		"there are no dead letters with dlq.enabled: false: leave out one of the two")
 	headers := map[string]string{}
 	for field, header := range c.root.get(path).fields {
 		headers[field] = header.text
@@ -266,7 +248,7 @@ func (c *checker) checkEnvelope(dlq DLQSpec) {
 		return
 	}
 	if _, err := deadletter.OwnHeadersName(headers); err != nil {
-		c.at(path, err.Error())
+		c.at(path, "%s", err)
 	}
 }
 
@@ -285,16 +267,15 @@ func (c *checker) checkExits(contract ContractSpec) {
 		}
 	}
 	if contract.Poison == string(history.PoisonDeadLetter) && !contract.DLQ.Enabled {
-		c.at("/contract/poison", "there are no dead letters with dlq.enabled: false: write poison: skip or halt, or leave "+
-			"it out")
+		c.at("/contract/poison",
+			"there are no dead letters with dlq.enabled: false: write poison: skip or halt, or leave it out")
 	}
 	if contract.Poison == string(history.PoisonHalt) && contract.GroupType == string(history.GroupShare) {
 		c.at("/contract/poison", "the broker of a share group hands a record out a few times and then gives it up, so no "+
 			"member can halt at it: write poison: dead-letter or skip, or leave it out")
 	}
-	if contract.OnUnhealthy == UnhealthyRestart && contract.Health == "" {
-		c.at("/contract/on_unhealthy", "restart needs health: the URL by which an instance is seen to be unhealthy")
-	}
+	c.refuseIf(contract.OnUnhealthy == UnhealthyRestart && contract.Health == "", "/contract/on_unhealthy",
+		"restart needs health: the URL by which an instance is seen to be unhealthy")
 	if c.has("/contract/order_of") && contract.Ordering == string(history.OrderingNone) {
 		c.at("/contract/order_of", "order_of means nothing without an order: add ordering: key or partition")
 	}
@@ -341,10 +322,9 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 		switch earlier := purposes[name]; {
 		case name == "":
 		case !topicName.MatchString(name) || name == "." || name == "..":
-			c.at(path, fmt.Sprintf("%q can't be the name of a topic: it has up to 249 letters, digits, dots, dashes and "+
-				"underscores", name))
+			c.at(path, "%q can't be the name of a topic: it has up to 249 letters, digits, dots, dashes and underscores", name)
 		case earlier != "":
-			c.at(path, fmt.Sprintf("%s is the %s already: name another one as %s", name, earlier, purpose))
+			c.at(path, "%s is the %s already: name another one as %s", name, earlier, purpose)
 		default:
 			purposes[name] = purpose
 		}

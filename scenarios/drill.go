@@ -86,10 +86,8 @@ func (c *checker) checkDrill(setting faults.Setting) {
 	if c.s.Drill == nil || !c.sound("/drill", "/drill/faults") {
 		return
 	}
-	if c.s.Drill.Pick > len(c.s.Drill.Faults) {
-		c.at("/drill/pick", fmt.Sprintf("%d faults are to be picked, and there are %d", c.s.Drill.Pick,
-			len(c.s.Drill.Faults)))
-	}
+	c.refuseIf(c.s.Drill.Pick > len(c.s.Drill.Faults), "/drill/pick", "%d faults are to be picked, and there are %d",
+		c.s.Drill.Pick, len(c.s.Drill.Faults))
 	taken := map[string]bool{}
 	for _, spec := range c.s.Faults {
 		taken[spec.Name] = true
@@ -99,18 +97,14 @@ func (c *checker) checkDrill(setting faults.Setting) {
 		if !c.allSound(base) {
 			continue
 		}
-		if one.Name != "" && taken[one.Name] {
-			c.at(base+"/name", fmt.Sprintf("the name %s is taken", one.Name))
-		}
+		c.refuseIf(one.Name != "" && taken[one.Name], base+"/name", "the name %s is taken", one.Name)
 		taken[one.Name] = true
 		for _, key := range []string{"/at", "/when", "/after"} {
-			if c.has(base + key) {
-				c.at(base+key,
-					"a fault of a drill has no time that anybody knows: write from and to, or put it among the scenario's faults")
-			}
+			c.refuseIf(c.has(base+key), base+key,
+				"a fault of a drill has no time that anybody knows: write from and to, or put it among the scenario's faults")
 		}
 		if one.To < one.From {
-			c.at(base+"/to", fmt.Sprintf("it ends before it begins: from %s to %s", one.From, one.To))
+			c.at(base+"/to", "it ends before it begins: from %s to %s", one.From, one.To)
 			continue
 		}
 		spec := one.Spec

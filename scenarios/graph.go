@@ -138,9 +138,7 @@ func (c *checker) checkGraph() {
 		"/workload/malformed":  "a graph takes documents only: malformed records are none",
 		"/topics/dlq/broker":   "a graph has a dead-letter topic for each node: they can't all have a broker of their own",
 	} {
-		if c.has(path) {
-			c.at(path, why)
-		}
+		c.refuseIf(c.has(path), path, "%s", why)
 	}
 	if !c.allSound("/graph") {
 		return
@@ -148,8 +146,7 @@ func (c *checker) checkGraph() {
 	c.checkNodes()
 	c.checkEdges()
 	if count := c.s.Graph.Instances(); count > maxInstances {
-		c.at("/graph/nodes", fmt.Sprintf("the nodes have %d instances in all; a run can have %d at most", count,
-			maxInstances))
+		c.at("/graph/nodes", "the nodes have %d instances in all; a run can have %d at most", count, maxInstances)
 	}
 	for i, fault := range c.s.Written() {
 		if base := c.s.faultPath(i); c.allSound(base) {
@@ -163,21 +160,19 @@ func (c *checker) checkNodes() {
 	for i := range c.s.Graph.Nodes {
 		node, base := &c.s.Graph.Nodes[i], fmt.Sprintf("/graph/nodes/%d", i)
 		if first, twice := seen[node.Name]; twice {
-			c.at(base+"/name", fmt.Sprintf("the name %s is taken by nodes[%d]", node.Name, first))
+			c.at(base+"/name", "the name %s is taken by nodes[%d]", node.Name, first)
 		}
 		seen[node.Name] = i
 		settings := node.Settings
 		if err := settings.Validate(); err != nil {
-			c.at(base+"/settings", err.Error())
+			c.at(base+"/settings", "%s", err)
 		}
 		for key, odd := range map[string]bool{
 			"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
 			"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
 		} {
-			if odd {
-				c.at(base+"/settings/"+key,
-					"a node retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
-			}
+			c.refuseIf(odd, base+"/settings/"+key,
+				"a node retries in place, commits offsets without transactions, and dead-letters: leave %s as it is", key)
 		}
 	}
 }
@@ -201,16 +196,14 @@ func (c *checker) checkEdges() {
 			case to == 0:
 				c.at(path, "the first node is the entry: no edge can lead to it")
 			case graph.leads(to, i, len(graph.Nodes)):
-				c.at(path, fmt.Sprintf("this edge closes a cycle: from %s documents come back to %s", edge.To, node.Name))
+				c.at(path, "this edge closes a cycle: from %s documents come back to %s", edge.To, node.Name)
 			}
 			reached[to] = true
 		}
 	}
 	for i, node := range graph.Nodes {
-		if !reached[i] && graph.Index(node.Name) == i {
-			c.at(fmt.Sprintf("/graph/nodes/%d/name", i),
-				fmt.Sprintf("no edge leads to %s: the first node is the entry, and there is only one", node.Name))
-		}
+		c.refuseIf(!reached[i] && graph.Index(node.Name) == i, fmt.Sprintf("/graph/nodes/%d/name", i),
+			"no edge leads to %s: the first node is the entry, and there is only one", node.Name)
 	}
 }
 
@@ -243,8 +236,8 @@ func (c *checker) checkNodeFault(base string, fault catalogue.Spec) {
 		return // said by the faults themselves
 	}
 	if count := c.s.Graph.Nodes[at].Instances; subject.Instance != nil && *subject.Instance >= count {
-		c.at(base+"/subject/instance", fmt.Sprintf("there is no instance %d: node %s has %d, numbered from 0",
-			*subject.Instance, subject.Node, count))
+		c.at(base+"/subject/instance", "there is no instance %d: node %s has %d, numbered from 0", *subject.Instance,
+			subject.Node, count)
 	}
 }
 

@@ -70,10 +70,8 @@ func (c *checker) checkServices() {
 	if c.s.Services == nil || !c.sound("/services") {
 		return
 	}
-	if len(c.s.Services) == 1 {
-		c.at("/services",
-			"a single service shares its dead-letter topic with no other: write it as subject, or add another service")
-	}
+	c.refuseIf(len(c.s.Services) == 1, "/services",
+		"a single service shares its dead-letter topic with no other: write it as subject, or add another service")
 	for path, why := range map[string]string{
 		"/subject": "the services are the subject: they have their own instances and settings; leave subject out",
 		"/graph":   "a graph has a dead-letter topic for each node, services share one: leave one of the two out",
@@ -87,9 +85,7 @@ func (c *checker) checkServices() {
 		"/workload/garbage":    "what has no id can't be told from what another service wrote: leave garbage out",
 		"/workload/malformed":  "what has no id can't be told from what another service wrote: leave malformed out",
 	} {
-		if c.has(path) {
-			c.at(path, why)
-		}
+		c.refuseIf(c.has(path), path, "%s", why)
 	}
 	if !c.allSound("/services") {
 		return
@@ -98,8 +94,7 @@ func (c *checker) checkServices() {
 		c.checkService(i)
 	}
 	if count := c.s.InstanceCount(); count > maxInstances {
-		c.at("/services", fmt.Sprintf("the services have %d instances in all; a run can have %d at most", count,
-			maxInstances))
+		c.at("/services", "the services have %d instances in all; a run can have %d at most", count, maxInstances)
 	}
 	for i, fault := range c.s.Written() {
 		base := c.s.faultPath(i)
@@ -116,33 +111,28 @@ func (c *checker) checkServices() {
 func (c *checker) checkService(i int) {
 	service, base := &c.s.Services[i], fmt.Sprintf("/services/%d", i)
 	if first := slices.IndexFunc(c.s.Services, func(one Service) bool { return one.Name == service.Name }); first < i {
-		c.at(base+"/name", fmt.Sprintf("the name %s is taken by services[%d]", service.Name, first))
+		c.at(base+"/name", "the name %s is taken by services[%d]", service.Name, first)
 	}
 	settings := service.Settings
 	if err := settings.Validate(); err != nil {
-		c.at(base+"/settings", err.Error())
+		c.at(base+"/settings", "%s", err)
 		return
 	}
-	if settings.Envelope != deadletter.HexkitName {
-		c.at(base+"/settings/envelope", "several services share a DLQ topic only where each dead letter names its own: "+
-			"with the envelope hexkit, which is the default here")
-	}
+	c.refuseIf(settings.Envelope != deadletter.HexkitName, base+"/settings/envelope", "several services share a DLQ "+
+		"topic only where each dead letter names its own: with the envelope hexkit, which is the default here")
 	for key, odd := range map[string]bool{
 		"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
 		"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
 	} {
-		if odd {
-			c.at(base+"/settings/"+key,
-				"a service retries in place, commits offsets without transactions, and dead-letters: leave "+key+" as it is")
-		}
+		c.refuseIf(odd, base+"/settings/"+key,
+			"a service retries in place, commits offsets without transactions, and dead-letters: leave %s as it is", key)
 	}
 	c.checkWaits(service.reference())
 	for name, failing := range c.s.Workload.Outcomes.failing() {
 		if path := "/workload/outcomes/" + name; failing.Weight > 0 &&
 			failing.Failures >= settings.MaxRetries && c.allSound(path) {
-			c.at(path, fmt.Sprintf("a record that fails %d times first never succeeds at %s: its max_retries allows %d "+
-				"executions in all; lower failures, or use exhausted",
-				failing.Failures, service.Name, settings.MaxRetries))
+			c.at(path, "a record that fails %d times first never succeeds at %s: its max_retries allows %d executions in all; "+
+				"lower failures, or use exhausted", failing.Failures, service.Name, settings.MaxRetries)
 		}
 	}
 }

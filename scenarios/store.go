@@ -166,43 +166,31 @@ func (c *checker) checkStore() {
 	if s == nil || !c.allSound("/store") {
 		return
 	}
-	if c.s.Graph != nil {
-		c.at("/store",
-			"a graph has a dead-letter topic for each node, and a store takes those of one: leave one of the two out")
-	}
+	c.refuseIf(c.s.Graph != nil, "/store",
+		"a graph has a dead-letter topic for each node, and a store takes those of one: leave one of the two out")
 	if reference := c.s.Subject.Reference; reference != nil && !reference.DLQEnabled {
 		c.at("/store", "with dlq_enabled: false there are no dead letters to keep: leave store out")
 	}
 	if _, err := time.LoadLocation(s.OffPeakZone); err != nil {
-		c.at("/store/off_peak_zone", fmt.Sprintf("%q is not a time zone: write one such as Europe/Berlin", s.OffPeakZone))
+		c.at("/store/off_peak_zone", "%q is not a time zone: write one such as Europe/Berlin", s.OffPeakZone)
 	}
 	for i, hour := range s.OffPeakHours {
-		if hour < 0 || hour > 23 {
-			c.at(fmt.Sprintf("/store/off_peak_hours/%d", i), fmt.Sprintf("%d is no hour of the day: 0 to 23", hour))
-		}
+		c.refuseIf(hour < 0 || hour > 23, fmt.Sprintf("/store/off_peak_hours/%d", i), "%d is no hour of the day: 0 to 23",
+			hour)
 	}
 	begins := map[string]string{EnginePostgres: "postgres", EngineMongoDB: "mongodb:"}[s.Engine]
-	if s.URL != "" && (begins == "" || !strings.HasPrefix(s.URL, begins)) {
-		c.at("/store/url",
-			"a url goes with engine: postgres, and begins with postgres://, or with engine: mongodb, and begins with mongodb://")
-	}
-	if s.Real(s.PollInterval.D()) < 5*time.Millisecond {
-		c.at("/store/time_scale",
-			"at this scale a worker would look for entries more often than every 5 ms: raise poll_interval")
-	}
-	if s.Real(s.Lease.D()) < 200*time.Millisecond {
-		c.at("/store/time_scale",
-			"at this scale a lock would hold for less than 200 ms, and a busy machine would lose it: raise lease")
-	}
+	c.refuseIf(s.URL != "" && (begins == "" || !strings.HasPrefix(s.URL, begins)), "/store/url",
+		"a url goes with engine: postgres, and begins with postgres://, or with engine: mongodb, and begins with mongodb://")
+	c.refuseIf(s.Real(s.PollInterval.D()) < 5*time.Millisecond, "/store/time_scale",
+		"at this scale a worker would look for entries more often than every 5 ms: raise poll_interval")
+	c.refuseIf(s.Real(s.Lease.D()) < 200*time.Millisecond, "/store/time_scale",
+		"at this scale a lock would hold for less than 200 ms, and a busy machine would lose it: raise lease")
 	if partitions := c.s.Topics.DLQ.Partitions; c.allSound("/topics") && s.Routers > partitions {
-		c.at("/store/routers", fmt.Sprintf("%d routers share a dead-letter topic of %d partitions, so that one would have "+
-			"nothing to read: lower routers, or raise topics.dlq.partitions",
-			s.Routers, partitions))
+		c.at("/store/routers", "%d routers share a dead-letter topic of %d partitions, so that one would have nothing to "+
+			"read: lower routers, or raise topics.dlq.partitions", s.Routers, partitions)
 	}
-	if c.has("/store/outcomes") && s.Retry != RetryByCall {
-		c.at("/store/outcomes",
-			"outcomes go with retry: call; with retry: republish the subject has the record again, and succeeds with it")
-	}
+	c.refuseIf(c.has("/store/outcomes") && s.Retry != RetryByCall, "/store/outcomes",
+		"outcomes go with retry: call; with retry: republish the subject has the record again, and succeeds with it")
 }
 
 // Resolve returns the fault as it is carried out: the store's processes are numbered behind the instances of the

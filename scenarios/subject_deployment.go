@@ -44,10 +44,8 @@ func (d *Deployment) From() string { return cmp.Or(d.Running, d.Manifest) }
 // checkDeployment checks a consumer in pods: what its file says of a start does nothing, and what must be reached from
 // outside its pod can't be.
 func (c *checker) checkDeployment(s *SubjectFile) {
-	if s.Deployment == nil && !c.has("/deployment") {
-		c.at("/kind", "deployment is missing: the file with the Deployment or StatefulSet, such as deployment: "+
-			"{manifest: orders.yaml}")
-	}
+	c.refuseIf(s.Deployment == nil && !c.has("/deployment"), "/kind",
+		"deployment is missing: the file with the Deployment or StatefulSet, such as deployment: {manifest: orders.yaml}")
 	if d := s.Deployment; d != nil && (d.Manifest == "") == (d.Running == "") {
 		c.at("/deployment", "write either manifest, the file with the Deployment or StatefulSet, or running, one that runs "+
 			"in the namespace, such as running: deployment/orders")
@@ -67,9 +65,7 @@ func (c *checker) checkDeployment(s *SubjectFile) {
 		{"/external/signals", "dlqbench acts on the pods by itself"},
 	} {
 		allowed := one.path == "/ready" && len(c.names(one.path)) == 1 && c.has("/ready/timeout")
-		if c.has(one.path) && !allowed {
-			c.at(one.path, "this does not go with kind: deployment; "+one.why)
-		}
+		c.refuseIf(c.has(one.path) && !allowed, one.path, "this does not go with kind: deployment; %s", one.why)
 	}
 	for i, one := range s.Downstreams {
 		if at := fmt.Sprintf("/downstreams/%d", i); one.Secure() || one.Postgres != nil {
@@ -88,8 +84,7 @@ func (c *checker) checkPodEnv(s *SubjectFile) {
 		value := s.Env[name]
 		told = told || strings.Contains(value, ".Bootstrap")
 		if found := notInPods.FindString(value); found != "" {
-			c.at(Below("/env", name), fmt.Sprintf("all pods have the same environment, and {{%s}} has no value in it",
-				found))
+			c.at(Below("/env", name), "all pods have the same environment, and {{%s}} has no value in it", found)
 		}
 	}
 	if !told {

@@ -341,7 +341,7 @@ func (c *checker) checkDownstreams(s *SubjectFile, folder string) {
 		c.at(path, "there is no downstream in the list: leave downstreams out, or add one, such as - http: {}")
 		return
 	case len(s.Downstreams) > maxDownstreams:
-		c.at(fmt.Sprintf("%s/%d", path, maxDownstreams), fmt.Sprintf("there can be %d downstreams at most", maxDownstreams))
+		c.at(fmt.Sprintf("%s/%d", path, maxDownstreams), "there can be %d downstreams at most", maxDownstreams)
 		return
 	case s.Observe == ObserveWire:
 		c.at(path, "observe: wire says that the subject makes no calls that can be watched: keep one of the two")
@@ -377,19 +377,14 @@ func (c *checker) checkAmongOthers(at string, s *SubjectFile, i int, names map[s
 		if one.Name != "" {
 			path += "/name"
 		}
-		c.at(path, fmt.Sprintf("downstreams[%d] is called %s already: give each a name of its own (name: ledger)", before,
-			name))
+		c.at(path, "downstreams[%d] is called %s already: give each a name of its own (name: ledger)", before, name)
 	} else {
 		names[name] = i
 	}
-	if one.Decides && i != s.deciding() {
-		c.at(at+"/decides", fmt.Sprintf("downstreams[%d] decides already: keep the one whose answer says what becomes of a "+
-			"record", s.deciding()))
-	}
-	if one.Optional && i == s.deciding() {
-		c.at(at+"/optional", "this downstream decides what becomes of a record, so its calls can't be optional: let another "+
-			"one decide (decides: true), or leave optional out")
-	}
+	c.refuseIf(one.Decides && i != s.deciding(), at+"/decides",
+		"downstreams[%d] decides already: keep the one whose answer says what becomes of a record", s.deciding())
+	c.refuseIf(one.Optional && i == s.deciding(), at+"/optional", "this downstream decides what becomes of a record, so "+
+		"its calls can't be optional: let another one decide (decides: true), or leave optional out")
 	if other := s.database(); one.Postgres != nil && one.Postgres != other {
 		c.at(at, "there can be one database: keep the one that the subject writes its results to, and leave the other out")
 	}
@@ -407,14 +402,12 @@ func (s *SubjectFile) database() *PostgresDownstream {
 
 func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *SubjectFile) {
 	if id := http.ID; id != nil {
-		if id.Name != "" && id.In != InQuery && id.In != InHeader {
-			c.at(path+"/id/name", fmt.Sprintf("a %s has no names: name goes with in: query and in: header", id.In))
-		}
-		if id.At != "" && id.In != InBody {
-			c.at(path+"/id/at", "at is a path into a body of JSON or into a form: it goes with in: body")
-		}
+		c.refuseIf(id.Name != "" && id.In != InQuery && id.In != InHeader, path+"/id/name",
+			"a %s has no names: name goes with in: query and in: header", id.In)
+		c.refuseIf(id.At != "" && id.In != InBody, path+"/id/at",
+			"at is a path into a body of JSON or into a form: it goes with in: body")
 		if _, err := samples.ParsePlace(id.At); id.At != "" && err != nil {
-			c.at(path+"/id/at", err.Error()+"; for the field order_id of a form, it is $.order_id")
+			c.at(path+"/id/at", "%s; for the field order_id of a form, it is $.order_id", err)
 		}
 	}
 	for _, one := range http.Answers.byOutcome() {
@@ -424,24 +417,19 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 		c.checkAnswersAgree(path+"/answers/", "/status", s)
 	}
 	if _, err := http.ForwardTo(Values{}); err != nil && !strings.Contains(http.Forward, "{{") {
-		c.at(path+"/forward", err.Error())
+		c.at(path+"/forward", "%s", err)
 	}
 	c.checkHTTPAttempt(path, http, decides, s)
-	if len(http.Routes) > maxRoutes {
-		c.at(fmt.Sprintf("%s/routes/%d", path, maxRoutes), fmt.Sprintf("there can be %d routes at most", maxRoutes))
-	}
+	c.refuseIf(len(http.Routes) > maxRoutes, fmt.Sprintf("%s/routes/%d", path, maxRoutes),
+		"there can be %d routes at most", maxRoutes)
 	for i, route := range http.Routes {
 		at := fmt.Sprintf("%s/routes/%d", path, i)
 		c.checkHeaders(at, route.Headers)
-		if route.Forward && http.Forward == "" {
-			c.at(at+"/forward", "there is no stub to forward it to: write its address as forward beside routes")
-		}
-		if len(route.Body) > maxAnswer {
-			c.at(at+"/body", fmt.Sprintf("a body can have %d KiB at most", maxAnswer>>10))
-		}
-		if strings.ContainsAny(route.Path, "?#") {
-			c.at(at+"/path", "a route is told by its path alone: leave out what begins with ? or #")
-		}
+		c.refuseIf(route.Forward && http.Forward == "", at+"/forward",
+			"there is no stub to forward it to: write its address as forward beside routes")
+		c.refuseIf(len(route.Body) > maxAnswer, at+"/body", "a body can have %d KiB at most", maxAnswer>>10)
+		c.refuseIf(strings.ContainsAny(route.Path, "?#"), at+"/path",
+			"a route is told by its path alone: leave out what begins with ? or #")
 	}
 }
 
@@ -452,10 +440,9 @@ func (c *checker) checkHTTPAttempt(path string, http *HTTPDownstream, decides bo
 		if route.Attempt {
 			c.checkDecides(at+"/attempt", decides)
 		}
-		if route.Status >= 300 && (route.Attempt || http.Attempt.has(route)) {
-			c.at(at+"/status", fmt.Sprintf("%d is no success, but these calls belong to attempts, and have this answer when "+
-				"they succeed: write a status from 200 to 299", route.Status))
-		}
+		c.refuseIf(route.Status >= 300 && (route.Attempt || http.Attempt.has(route)), at+"/status", "%d is no success, but "+
+			"these calls belong to attempts, and have this answer when they succeed: write a status from 200 to 299",
+			route.Status)
 	}
 	if http.Attempt == nil || !c.checkAttemptCalls(path+"/attempt", http.Attempt, decides, s) {
 		return
@@ -485,9 +472,8 @@ func (a *AttemptCalls) keyed() []keyedCall { return []keyedCall{{"first", a.Firs
 
 // checkDecides checks that the calls of a downstream can belong to attempts.
 func (c *checker) checkDecides(path string, decides bool) bool {
-	if !decides {
-		c.at(path, "the calls of this downstream are no attempts: leave attempt out, or let it decide (decides: true)")
-	}
+	c.refuseIf(!decides, path,
+		"the calls of this downstream are no attempts: leave attempt out, or let it decide (decides: true)")
 	return decides
 }
 
@@ -496,14 +482,11 @@ func (c *checker) checkAttemptCalls(path string, attempt *AttemptCalls, decides 
 	if !c.checkDecides(path, decides) {
 		return false
 	}
-	if s.Contract.Retry == string(history.RetryTopics) {
-		c.at(path, "with retry topics, a process may handle two copies of a record at once, and nothing tells their calls "+
-			"apart: make the other calls routes, so that each attempt is one call")
-	}
-	if attempt.First == attempt.Last {
-		c.at(path+"/last", "the last call is the first one, too, so each call is an attempt: leave attempt out, or name the "+
-			"call that completes a record")
-	}
+	c.refuseIf(s.Contract.Retry == string(history.RetryTopics), path, "with retry topics, a process may handle two "+
+		"copies of a record at once, and nothing tells their calls apart: make the other calls routes, so that each attempt "+
+		"is one call")
+	c.refuseIf(attempt.First == attempt.Last, path+"/last", "the last call is the first one, too, so each call is an "+
+		"attempt: leave attempt out, or name the call that completes a record")
 	return true
 }
 
@@ -514,22 +497,22 @@ func (c *checker) checkAnswer(path string, one namedAnswer) {
 	switch {
 	case status == 0:
 	case one.outcome == history.OutcomeSuccess && status >= 300:
-		c.at(path+"/status", fmt.Sprintf("%d is no success: write a status from 200 to 299", status))
+		c.at(path+"/status", "%d is no success: write a status from 200 to 299", status)
 	case one.outcome == history.OutcomeLogical && status >= 300 && status < 400:
-		c.at(path+"/status", fmt.Sprintf("%d is a redirection: write a status from 400 to 599, or from 200 to 299 if the "+
-			"body tells the failure", status))
+		c.at(path+"/status",
+			"%d is a redirection: write a status from 400 to 599, or from 200 to 299 if the body tells the failure", status)
 	case one.outcome != history.OutcomeSuccess && one.outcome != history.OutcomeLogical && status < 400:
-		c.at(path+"/status", fmt.Sprintf("%d tells nobody that it failed: write a status from 400 to 599", status))
+		c.at(path+"/status", "%d tells nobody that it failed: write a status from 400 to 599", status)
 	}
 	if body := one.answer.Body; body != nil {
 		rest := strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(*body)
 		switch {
 		case len(*body) > maxAnswer:
-			c.at(path+"/body", fmt.Sprintf("a body can have %d KiB at most", maxAnswer>>10))
+			c.at(path+"/body", "a body can have %d KiB at most", maxAnswer>>10)
 		case strings.Contains(rest, "{{"):
-			c.at(path+"/body", "the body of an answer knows no other values than "+AnswerID+" and "+AnswerError)
+			c.at(path+"/body", "the body of an answer knows no other values than %s and %s", AnswerID, AnswerError)
 		case one.outcome == history.OutcomeSuccess && strings.Contains(*body, AnswerError):
-			c.at(path+"/body", "a success has no "+AnswerError)
+			c.at(path+"/body", "a success has no %s", AnswerError)
 		}
 	}
 }
@@ -576,22 +559,22 @@ func (c *checker) checkAnswersAgree(path, key string, s *SubjectFile) {
 			if !c.has(at) {
 				at = path + outcomeKey(before.outcome) + key
 			}
-			c.at(at, fmt.Sprintf("%s and %s are both answered %s, but one is %s and the other %s: answer one of them "+
-				"otherwise", before.outcome, one.outcome, one.answer, before.class, one.class))
+			c.at(at, "%s and %s are both answered %s, but one is %s and the other %s: answer one of them otherwise",
+				before.outcome, one.outcome, one.answer, before.class, one.class)
 			continue
 		}
 		given, list := c.has(at), lists[one.class]
 		switch {
 		case one.looksWell() && list == nil: // a failure that only the body tells has its outcome's class
 		case one.looksWell():
-			c.at(at, fmt.Sprintf("%s is answered %s, which only the body tells from a success: leave contract.classes.%s out",
-				one.outcome, one.answer, one.class))
+			c.at(at, "%s is answered %s, which only the body tells from a success: leave contract.classes.%s out", one.outcome,
+				one.answer, one.class)
 		case given && class != "" && class != one.class:
-			c.at(at, fmt.Sprintf("%s is answered %s, which contract.classes.%s lists: list %s in %s, or answer "+
-				"otherwise", one.outcome, one.answer, class, one.answer, one.class))
+			c.at(at, "%s is answered %s, which contract.classes.%s lists: list %s in %s, or answer otherwise", one.outcome,
+				one.answer, class, one.answer, one.class)
 		case class == "" && (given && list != nil || one.outcome != history.OutcomeRateLimited && s.neverAnswered(list)):
-			c.at(at, fmt.Sprintf("%s is answered %s, which contract.classes does not list: add %s to %s, or answer with "+
-				"one that it lists", one.outcome, one.answer, one.answer, one.class))
+			c.at(at, "%s is answered %s, which contract.classes does not list: add %s to %s, or answer with one that it lists",
+				one.outcome, one.answer, one.answer, one.class)
 		}
 	}
 }

@@ -143,14 +143,14 @@ func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder
 		}
 		var err error
 		if g.Methods, err = format.Methods(file); err != nil {
-			c.at(path+"/schema", err.Error())
+			c.at(path+"/schema", "%s", err)
 			return
 		}
 	}
 	c.checkMethod(g, path+"/method", g.Method)
 	if g.At != "" {
 		if _, err := samples.ParsePlace(g.At); err != nil {
-			c.at(path+"/at", err.Error())
+			c.at(path+"/at", "%s", err)
 		} else if g.Methods == nil {
 			c.at(path+"/at", "at is a place in the JSON form of a request, which only a schema gives it: add schema, such as "+
 				"schema: payments.proto")
@@ -163,9 +163,7 @@ func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder
 	for i, route := range g.Routes {
 		at := fmt.Sprintf("%s/routes/%d", path, i)
 		c.checkMethod(g, at+"/method", route.Method)
-		if strings.Contains(route.Body, "{{") {
-			c.at(at+"/body", "a route is for no record: its body knows no values")
-		}
+		c.refuseIf(strings.Contains(route.Body, "{{"), at+"/body", "a route is for no record: its body knows no values")
 		c.checkResponse(g, at, []string{route.Method}, GRPCAnswer{Code: route.Code, Message: route.Message, Body: route.Body})
 	}
 	if decides {
@@ -180,23 +178,20 @@ func (c *checker) checkGRPCAttempt(path string, g *GRPCDownstream, decides bool,
 		if route.Attempt {
 			c.checkDecides(at+"/attempt", decides)
 		}
-		if g.planned(route) && route.Code.Value() != codes.OK {
-			c.at(at+"/code", fmt.Sprintf("%s is no success, but these calls belong to attempts, and have this answer when they "+
-				"succeed: leave it out", route.Code))
-		}
+		c.refuseIf(g.planned(route) && route.Code.Value() != codes.OK, at+"/code",
+			"%s is no success, but these calls belong to attempts, and have this answer when they succeed: leave it out",
+			route.Code)
 	}
 	if g.Attempt == nil || !c.checkAttemptCalls(path+"/attempt", g.Attempt, decides, s) {
 		return
 	}
-	if g.Method != "" {
-		c.at(path+"/method", "method says that only its calls are attempts, and attempt that they have several calls: leave "+
-			"method out")
-	}
+	c.refuseIf(g.Method != "", path+"/method",
+		"method says that only its calls are attempts, and attempt that they have several calls: leave method out")
 	for _, one := range g.Attempt.keyed() {
 		at := path + "/attempt/" + one.key
 		switch piece := strings.Split(one.call, "/"); {
 		case len(piece) != 3 || piece[0] != "" || piece[1] == "" || piece[2] == "":
-			c.at(at, fmt.Sprintf("%q is no method of gRPC: write it as /acme.v1.Payments/Charge", one.call))
+			c.at(at, "%q is no method of gRPC: write it as /acme.v1.Payments/Charge", one.call)
 		case one.call == grpc_health_v1.Health_Check_FullMethodName:
 			c.at(at, "dlqbench answers the health itself: name a method whose calls carry a record's id")
 		default:
@@ -220,14 +215,14 @@ func (c *checker) checkGRPCAnswer(path string, g *GRPCDownstream, outcome histor
 	succeeds := one.Code == "OK" || one.Code == "" && outcome == history.OutcomeSuccess
 	switch {
 	case outcome == history.OutcomeSuccess && !succeeds:
-		c.at(at+"/code", fmt.Sprintf("%s is no success: leave it out", one.Code))
+		c.at(at+"/code", "%s is no success: leave it out", one.Code)
 	case outcome != history.OutcomeSuccess && outcome != history.OutcomeLogical && succeeds:
 		c.at(at+"/code", "OK tells nobody that it failed: write another status, such as UNAVAILABLE")
 	case outcome == history.OutcomeSuccess && strings.Contains(one.Body, AnswerError):
-		c.at(at+"/body", "a success has no "+AnswerError)
+		c.at(at+"/body", "a success has no %s", AnswerError)
 	}
 	if strings.Contains(strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(one.Body), "{{") {
-		c.at(at+"/body", "the body of an answer knows no other values than "+AnswerID+" and "+AnswerError)
+		c.at(at+"/body", "the body of an answer knows no other values than %s and %s", AnswerID, AnswerError)
 	}
 	answer := *one
 	if !succeeds && answer.Code == "" {
@@ -263,8 +258,8 @@ func (c *checker) checkResponse(g *GRPCDownstream, at string, methods []string, 
 		c.at(at+"/message", "a success has a body and no message")
 	case answer.Body == "":
 	case g.Methods == nil:
-		c.at(at+"/body", "a body is written in JSON, which only a schema turns into a message: add schema, such as "+
-			"schema: payments.proto")
+		c.at(at+"/body",
+			"a body is written in JSON, which only a schema turns into a message: add schema, such as schema: payments.proto")
 	default:
 		body := strings.NewReplacer(AnswerID, "0", AnswerError, "").Replace(answer.Body)
 		for _, method := range methods {
@@ -277,7 +272,7 @@ func (c *checker) checkResponse(g *GRPCDownstream, at string, methods []string, 
 					wayOut = fmt.Sprintf("; if this is not the answer of %s, give that method one of its own under routes (with "+
 						"attempt: true, its calls are attempts)", method)
 				}
-				c.at(at+"/body", err.Error()+wayOut)
+				c.at(at+"/body", "%s%s", err, wayOut)
 				return
 			}
 		}

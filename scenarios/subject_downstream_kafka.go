@@ -107,10 +107,8 @@ func (c *checker) checkEffects(s *SubjectFile) {
 		return
 	}
 	if s.Contract.Effects.SQL == "" {
-		if s.EffectsTopic() == "" {
-			c.at(path, "topic is missing in effects: the output topic, such as topic: \"{{.RunID}}.results\", or sql, if the "+
-				"effects are rows")
-		}
+		c.refuseIf(s.EffectsTopic() == "", path, "topic is missing in effects: the output topic, such as topic: "+
+			"\"{{.RunID}}.results\", or sql, if the effects are rows")
 		return
 	}
 	switch first := strings.ToLower(strings.TrimSpace(s.Contract.Effects.SQL)); {
@@ -148,13 +146,12 @@ func (c *checker) checkKafka(path string, output *KafkaDownstream) {
 			c.hinted(at, err.Error(), hint(one.answer, kafka.ErrorNames()))
 			continue
 		}
-		if !slices.Contains(surfacingErrors(), one.answer) {
-			c.at(at, fmt.Sprintf("clients retry %s by themselves, or their producers don't go on after it, so the application "+
-				"would not see it as the answer to an attempt: write one of %v", one.answer, surfacingErrors()))
-		}
+		c.refuseIf(!slices.Contains(surfacingErrors(), one.answer), at, "clients retry %s by themselves, or their producers "+
+			"don't go on after it, so the application would not see it as the answer to an attempt: write one of %v", one.answer,
+			surfacingErrors())
 		if before := seen[one.answer]; before != "" {
-			c.at(at, fmt.Sprintf("%s and %s are both answered %s, but have different classes: answer one of them with another "+
-				"error", before, one.outcome, one.answer))
+			c.at(at, "%s and %s are both answered %s, but have different classes: answer one of them with another error", before,
+				one.outcome, one.answer)
 		}
 		seen[one.answer] = one.outcome.String()
 	}

@@ -5,7 +5,6 @@ package scenarios
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -124,9 +123,7 @@ func (c *checker) checkExternal(s *SubjectFile) {
 		{"/ready/log", "its output is not seen: write port or url, or leave ready out"},
 		{"/store", "the address of a store's database changes from run to run: judge the store with kind: process"},
 	} {
-		if c.has(one.path) {
-			c.at(one.path, "dlqbench does not start a consumer of kind: external; "+one.why)
-		}
+		c.refuseIf(c.has(one.path), one.path, "dlqbench does not start a consumer of kind: external; %s", one.why)
 	}
 	for _, path := range []string{"/contract/health", "/ready/url"} {
 		if n := c.root.get(path); n != nil && (strings.Contains(n.text, ".Port") || strings.Contains(n.text, ".WorkDir")) {
@@ -142,15 +139,12 @@ func (c *checker) checkExternal(s *SubjectFile) {
 func (c *checker) checkExternalEnds(s *SubjectFile) {
 	contract, signals := s.Contract, s.External.Signals
 	const unseen = "dlqbench does not start this consumer, and does not see it end: "
-	if contract.DLQ.OnFailure == string(history.OnFailureCrash) {
-		c.at("/contract/dlq/on_failure", unseen+"write halt or retry, or have it started with kind: process")
-	}
-	if contract.OnExhausted == consumer.ExhaustedExit {
-		c.at("/contract/on_exhausted", unseen+"leave on_exhausted out, or have it started with kind: process")
-	}
-	if contract.OnError == ErrorExit {
-		c.at("/contract/on_error", unseen+"leave on_error out, or have it started with kind: process")
-	}
+	c.refuseIf(contract.DLQ.OnFailure == string(history.OnFailureCrash), "/contract/dlq/on_failure",
+		"%swrite halt or retry, or have it started with kind: process", unseen)
+	c.refuseIf(contract.OnExhausted == consumer.ExhaustedExit, "/contract/on_exhausted",
+		"%sleave on_exhausted out, or have it started with kind: process", unseen)
+	c.refuseIf(contract.OnError == ErrorExit, "/contract/on_error",
+		"%sleave on_error out, or have it started with kind: process", unseen)
 	if contract.OnUnhealthy == UnhealthyRestart && !s.ForPods() && (signals.Start == nil || signals.Term == nil) {
 		c.at("/contract/on_unhealthy", "restart needs the commands external.signals.term and external.signals.start")
 	}
@@ -167,13 +161,12 @@ func (c *checker) checkExternalPorts(s *SubjectFile) {
 	claim := func(name string, first, count int) {
 		for port := first; port < first+count; port++ {
 			if port > 65535 {
-				c.at(base+"/"+name, fmt.Sprintf("%s needs the ports up to %d, and there are 65535: begin with a lower one", name,
-					first+count-1))
+				c.at(base+"/"+name, "%s needs the ports up to %d, and there are 65535: begin with a lower one", name, first+count-1)
 				return
 			}
 			if other := purposes[port]; other != "" {
-				c.at(base+"/"+name, fmt.Sprintf("%s needs the ports %d to %d, and %s needs %d: keep them apart", name, first,
-					first+count-1, other, port))
+				c.at(base+"/"+name, "%s needs the ports %d to %d, and %s needs %d: keep them apart", name, first, first+count-1,
+					other, port)
 				return
 			}
 		}
@@ -206,12 +199,11 @@ func (c *checker) checkExternalFaults() {
 		}
 		switch most := c.s.MaxInstances(); {
 		case len(missing) > 0:
-			c.at(c.s.faultPath(i), fmt.Sprintf("%s: dlqbench does not start this consumer, and acts on it only by commands of "+
-				"yours: write %s in %s, or run another scenario", spec.Traits().Name, strings.Join(missing, " and "),
-				c.s.Subject.File))
+			c.at(c.s.faultPath(i), "%s: dlqbench does not start this consumer, and acts on it only by commands of yours: write "+
+				"%s in %s, or run another scenario", spec.Traits().Name, strings.Join(missing, " and "), c.s.Subject.File)
 		case spec.Subject.ScaleUp > 0 && most > c.file.External.Instances:
-			c.at(c.s.faultPath(i), fmt.Sprintf("with the instances that faults add there are %d, and external.instances is %d",
-				most, c.file.External.Instances))
+			c.at(c.s.faultPath(i), "with the instances that faults add there are %d, and external.instances is %d", most,
+				c.file.External.Instances)
 		}
 	}
 }

@@ -229,9 +229,8 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	if s.Input == nil || !c.allSound("/input") {
 		return
 	}
-	if s.Input.Topic != "" && len(s.Input.Topics) > 0 {
-		c.at("/input/topics", "topics are several, in the place of topic: write one of the two")
-	}
+	c.refuseIf(s.Input.Topic != "" && len(s.Input.Topics) > 0, "/input/topics",
+		"topics are several, in the place of topic: write one of the two")
 	known := len(c.problems)
 	if s.Made = c.readInputs(s, folder); s.Made == nil {
 		return
@@ -242,9 +241,8 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	sets := make([]*samples.Set, len(s.Made))
 	for i, one := range s.Made {
 		if sets[i] = one.Samples; sets[i].Form != sets[0].Form {
-			c.at(one.at, fmt.Sprintf("the ids here are written as %s, and those of %s as %s, but "+
-				"the ids of a run have one form: name a field with such ids, or write id: {as: …} in both", sets[i].Form,
-				s.Input.own()[0], sets[0].Form))
+			c.at(one.at, "the ids here are written as %s, and those of %s as %s, but the ids of a run have one form: name a "+
+				"field with such ids, or write id: {as: …} in both", sets[i].Form, s.Input.own()[0], sets[0].Form)
 			return
 		}
 	}
@@ -254,11 +252,9 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		c.checkSampleHeaders(s, &s.Made[i])
 	}
 	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
-	if err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue {
-		c.at("/input", fmt.Sprintf("dead letters with the envelope %s hold values that were decoded and encoded again, "+
-			"which can't be compared with samples yet: leave input out, or withdraw the promise (dlq: {keeps_value: false})",
-			s.Contract.DLQ.Envelope))
-	}
+	c.refuseIf(err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue, "/input", "dead letters with the "+
+		"envelope %s hold values that were decoded and encoded again, which can't be compared with samples yet: leave input "+
+		"out, or withdraw the promise (dlq: {keeps_value: false})", s.Contract.DLQ.Envelope)
 }
 
 // readInputs reads what the records are made from: one for all topics, or one for each. It is nil if there is nothing
@@ -285,10 +281,9 @@ func (c *checker) readInputs(s *SubjectFile, folder string) []Made {
 		all = []Made{common}
 	}
 	for _, one := range all {
-		if one.Samples == nil && apart && len(c.problems) == known {
-			c.at(one.at, "nothing says what the records of this topic are made from: write samples "+
-				"for it, such as {topic: orders, samples: orders.jsonl, id: {at: $.id}}, or under input for all that have none")
-		}
+		c.refuseIf(one.Samples == nil && apart && len(c.problems) == known, one.at, "nothing says what the records of this "+
+			"topic are made from: write samples for it, such as {topic: orders, samples: orders.jsonl, id: {at: $.id}}, or "+
+			"under input for all that have none")
 	}
 	if len(c.problems) > known || all[0].Samples == nil {
 		return nil
@@ -305,9 +300,8 @@ func (c *checker) readMade(s *SubjectFile, made *Made, folder string) {
 			names = append(names, "registry")
 		}
 		for _, name := range names {
-			if c.has(at+"/"+name) && (name != "registry" || !s.Input.apart()) {
-				c.at(at+"/"+name, name+" is about samples: add samples, such as samples: orders.jsonl")
-			}
+			c.refuseIf(c.has(at+"/"+name) && (name != "registry" || !s.Input.apart()), at+"/"+name,
+				"%s is about samples: add samples, such as samples: orders.jsonl", name)
 		}
 		return
 	}
@@ -368,10 +362,10 @@ func (c *checker) readID(input *MadeFrom, base string) samples.Finder {
 	at, match := base+"/id/at", base+"/id/match"
 	switch plain := input.plain(); {
 	case plain != "" && input.ID.Match == "":
-		c.at(base+"/id", fmt.Sprintf(`with format: %s, a regular expression finds the id: add match, such as match: `+
-			`"order=([^;]+)"`, plain))
+		c.at(base+"/id", `with format: %s, a regular expression finds the id: add match, such as match: "order=([^;]+)"`,
+			plain)
 	case plain != "" && input.ID.At != "":
-		c.at(at, fmt.Sprintf("at is a place in JSON, and values are %s: leave it out", plain))
+		c.at(at, "at is a place in JSON, and values are %s: leave it out", plain)
 	case plain == "" && input.ID.Match != "":
 		c.at(match, "match goes with format: text and format: bytes: write the place of the id, such as at: $.order.id")
 	case plain == "" && input.ID.At == "":
@@ -381,13 +375,13 @@ func (c *checker) readID(input *MadeFrom, base string) samples.Finder {
 		if err == nil {
 			return pattern
 		}
-		c.at(match, err.Error())
+		c.at(match, "%s", err)
 	default:
 		place, err := samples.ParsePlace(input.ID.At)
 		if err == nil {
 			return place
 		}
-		c.at(at, err.Error())
+		c.at(at, "%s", err)
 	}
 	return nil
 }
@@ -396,20 +390,18 @@ func (c *checker) readID(input *MadeFrom, base string) samples.Finder {
 func (c *checker) checkSampleHeaders(s *SubjectFile, made *Made) {
 	names := made.Samples.HeaderNames()
 	for _, name := range made.frameHeaders() {
-		if slices.Contains(names, name) || s.RecordHeaders[name] != "" {
-			c.at(made.at, fmt.Sprintf("the framing gives records the header %s, which they have already: take it out of the "+
-				"samples and of record_headers", name))
-		}
+		c.refuseIf(slices.Contains(names, name) || s.RecordHeaders[name] != "", made.at,
+			"the framing gives records the header %s, which they have already: take it out of the samples and of record_headers",
+			name)
 	}
 	for _, name := range names {
 		_, named := s.RecordHeaders[name]
 		switch {
 		case ownHeader.MatchString(name):
-			c.at(made.at+"/samples", fmt.Sprintf("the samples have the header %s, which every record has of its own here: "+
-				"take it out of %s", name, made.From.Source()))
+			c.at(made.at+"/samples", "the samples have the header %s, which every record has of its own here: take it out of %s",
+				name, made.From.Source())
 		case named:
-			c.at(made.at+"/samples",
-				fmt.Sprintf("the samples have the header %s, and so has record_headers: keep one", name))
+			c.at(made.at+"/samples", "the samples have the header %s, and so has record_headers: keep one", name)
 		}
 	}
 }
@@ -430,7 +422,7 @@ func (c *checker) readDocument(s *SubjectFile, from *MadeFrom, at, folder string
 	}
 	for _, name := range []string{"samples", "template", "lines", "schema"} {
 		if c.has(at + "/" + name) {
-			c.at(at+"/"+name, name+" and asyncapi exclude each other: the document has examples and their schema")
+			c.at(at+"/"+name, "%s and asyncapi exclude each other: the document has examples and their schema", name)
 			return nil
 		}
 	}
@@ -448,7 +440,7 @@ func (c *checker) readDocument(s *SubjectFile, from *MadeFrom, at, folder string
 	}
 	if c.has(at+"/format") && from.Format != described.kind &&
 		(described.kind != format.JSON || from.Format != format.JSONSchema) {
-		c.at(at+"/format", fmt.Sprintf("the document says %s: leave format out", described.kind))
+		c.at(at+"/format", "the document says %s: leave format out", described.kind)
 		return nil
 	}
 	from.Format = cmp.Or(from.Format, described.kind)
@@ -464,7 +456,7 @@ func (c *checker) readExamples(described *asyncMessage, options samples.Options,
 	if described.kind == format.JSON && described.schema != "" && options.Format == nil && len(problems) == 0 {
 		checked, err := format.Load(format.Options{Kind: format.JSONSchema, Text: described.schema})
 		if err != nil {
-			c.at(at+"/asyncapi", fmt.Sprintf("the payload of the message: %v", err))
+			c.at(at+"/asyncapi", "the payload of the message: %v", err)
 			return nil
 		}
 		options.Format = checked
@@ -504,27 +496,25 @@ func (c *checker) readSchema(input *MadeFrom, base, at, folder string, described
 		c.at(at+"/format", "keys without a format are text already: leave key out")
 		return nil
 	case isPlain && input.AsyncAPI != nil:
-		c.at(at+"/format", fmt.Sprintf("the examples of the document are JSON: leave format: %s out, or write samples",
-			options.Kind))
+		c.at(at+"/format", "the examples of the document are JSON: leave format: %s out, or write samples", options.Kind)
 		return nil
 	case (options.Kind == format.JSON || isPlain) && (spec.Schema != "" || spec.Message != ""):
 		for _, name := range []string{"schema", "message"} {
-			if c.has(at + "/" + name) {
-				c.at(at+"/"+name, name+" goes with a format that has a schema: add format: avro, protobuf or json-schema")
-			}
+			c.refuseIf(c.has(at+"/"+name), at+"/"+name,
+				"%s goes with a format that has a schema: add format: avro, protobuf or json-schema", name)
 		}
 		return nil
 	case unfit != "":
-		c.at(at+"/framing", unfit)
+		c.at(at+"/framing", "%s", unfit)
 		return nil
 	case events && !c.has(base+"/cloudevents"):
-		c.at(at+"/framing", options.Framing+" needs the type of the events: add cloudevents: {type: com.example.order}")
+		c.at(at+"/framing", "%s needs the type of the events: add cloudevents: {type: com.example.order}", options.Framing)
 		return nil
 	case !events && part == format.Value && c.has(base+"/cloudevents"):
 		c.at(base+"/cloudevents", "cloudevents goes with framing: cloudevents-binary or cloudevents-structured")
 		return nil
 	case options.Kind != format.JSON && !isPlain && spec.Schema == "" && options.Text == "":
-		c.at(at+"/format", fmt.Sprintf("%s needs the file with the schema, such as schema: orders.avsc", options.Kind))
+		c.at(at+"/format", "%s needs the file with the schema, such as schema: orders.avsc", options.Kind)
 		return nil
 	case spec.Message != "" && options.Kind != format.Protobuf:
 		c.at(at+"/message", "message goes with format: protobuf")
@@ -537,7 +527,7 @@ func (c *checker) readSchema(input *MadeFrom, base, at, folder string, described
 	}
 	read, err := format.Load(options)
 	if err != nil {
-		c.at(at+"/schema", err.Error())
+		c.at(at+"/schema", "%s", err)
 		return nil
 	}
 	return read
@@ -592,7 +582,7 @@ func (c *checker) readSamples(path string, options samples.Options, at string) *
 	}
 	data, err := os.Open(path)
 	if err != nil {
-		c.at(at+"/samples", fmt.Sprintf("reading the samples: %v", err))
+		c.at(at+"/samples", "reading the samples: %v", err)
 		return nil
 	}
 	defer data.Close()
@@ -615,7 +605,7 @@ func (c *checker) readTemplate(path string, options samples.Options, at string) 
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		c.at(at+"/template", fmt.Sprintf("reading the template: %v", err))
+		c.at(at+"/template", "reading the template: %v", err)
 		return nil
 	}
 	complain := func(one samples.Problem) {
@@ -645,10 +635,10 @@ func (c *checker) isFile(path, at, has string) bool {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		c.at(at, fmt.Sprintf("there is no file %s: the path is relative to the folder of this file", path))
+		c.at(at, "there is no file %s: the path is relative to the folder of this file", path)
 		return false
 	case err == nil && !info.Mode().IsRegular():
-		c.at(at, fmt.Sprintf("%s is not a file: name one with %s", path, has))
+		c.at(at, "%s is not a file: name one with %s", path, has)
 		return false
 	}
 	return true

@@ -2,8 +2,6 @@ package scenarios
 
 // A consumer that has the addresses of Kafka and of what it calls in its code or settings, and can't be given others.
 
-import "fmt"
-
 // Listen are ports of 127.0.0.1 at which a consumer looks for Kafka and for what it calls, because it can't be given
 // other addresses. 0 is any free port. Two instances would not be told apart at one address, so there is one.
 type Listen struct {
@@ -47,13 +45,11 @@ func (c *checker) checkListen(s *SubjectFile) {
 		port int
 	}{{"downstream", l.Downstream}, {"registry", l.Registry}} {
 		if one.port > 0 && l.Kafka > 0 && one.port >= l.Kafka && one.port < l.Kafka+instancePorts {
-			c.at(base+"/"+one.name, fmt.Sprintf("the brokers have the ports from %d to %d: keep %s apart", l.Kafka,
-				l.Kafka+instancePorts-1, one.name))
+			c.at(base+"/"+one.name, "the brokers have the ports from %d to %d: keep %s apart", l.Kafka, l.Kafka+instancePorts-1,
+				one.name)
 		}
 	}
-	if l.Registry > 0 && l.Registry == l.Downstream {
-		c.at(base+"/registry", "downstream has this port")
-	}
+	c.refuseIf(l.Registry > 0 && l.Registry == l.Downstream, base+"/registry", "downstream has this port")
 }
 
 // checkScaleUp refuses more instances than the consumer can have.
@@ -63,8 +59,8 @@ func (c *checker) checkScaleUp() {
 	}
 	for i, spec := range c.s.Written() {
 		if spec.Subject != nil && spec.Subject.ScaleUp > 0 && c.s.MaxInstances() > c.file.MostInstances() {
-			c.at(c.s.faultPath(i), "listen in "+c.s.Subject.File+" allows one instance, because others would have the same "+
-				"addresses: run another scenario, or let the consumer read its addresses from its environment")
+			c.at(c.s.faultPath(i), "listen in %s allows one instance, because others would have the same addresses: run "+
+				"another scenario, or let the consumer read its addresses from its environment", c.s.Subject.File)
 		}
 	}
 }

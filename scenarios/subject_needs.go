@@ -40,9 +40,7 @@ func (c *checker) checkNeeds(s *SubjectFile) {
 	known := map[string]bool{}
 	for i, need := range s.Needs {
 		at := fmt.Sprintf("/needs/%d", i)
-		if known[need.Name] {
-			c.at(at+"/name", fmt.Sprintf("there is a %s already", need.Name))
-		}
+		c.refuseIf(known[need.Name], at+"/name", "there is a %s already", need.Name)
 		known[need.Name] = true
 		c.checkReady(at+"/ready", need.Ready)
 		c.checkFiles(at, need.Files)

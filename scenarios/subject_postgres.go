@@ -138,36 +138,32 @@ func (p *PostgresDownstream) SQLStates() map[history.Outcome]string {
 }
 
 func (c *checker) checkPostgres(path string, postgres *PostgresDownstream, decides bool, s *SubjectFile) {
-	if postgres.URL != "" && postgres.Image != "" {
-		c.at(path+"/image", "a server of your own (url) is not started in a container: keep one of the two")
-	}
+	c.refuseIf(postgres.URL != "" && postgres.Image != "", path+"/image",
+		"a server of your own (url) is not started in a container: keep one of the two")
 	if postgres.URL != "" {
 		address, err := url.Parse(postgres.URL)
 		switch {
 		case err != nil:
 			c.at(path+"/url", "this is not a URL: write postgres://USER:PASSWORD@HOST:PORT/NAME, with other characters than "+
-				"letters and digits escaped (%40 for @)")
+				"letters and digits escaped (%%40 for @)")
 		case address.Hostname() == "" || strings.Trim(address.Path, "/") == "":
 			c.at(path+"/url", "a host or a database is missing: write postgres://USER:PASSWORD@HOST:PORT/NAME")
 		}
 	}
 	if _, err := regexp.Compile(postgres.Statements); err != nil {
-		c.at(path+"/statements", "this is not a regular expression: "+err.Error())
+		c.at(path+"/statements", "this is not a regular expression: %s", err)
 	}
 	for outcome, one := range postgres.Answers.ByOutcome() {
 		at := path + "/answers/" + outcomeKey(outcome)
 		switch {
 		case one.SQLState == "":
 		case !sqlState.MatchString(string(one.SQLState)):
-			c.at(at+"/sqlstate", fmt.Sprintf("%q is not an SQLSTATE: write five digits or capital letters", one.SQLState))
+			c.at(at+"/sqlstate", "%q is not an SQLSTATE: write five digits or capital letters", one.SQLState)
 		case strings.HasPrefix(string(one.SQLState), "00") || strings.HasPrefix(string(one.SQLState), "01") ||
 			strings.HasPrefix(string(one.SQLState), "02"):
-			c.at(at+"/sqlstate", fmt.Sprintf("%s does not report a failure: write another SQLSTATE, such as 40001",
-				one.SQLState))
+			c.at(at+"/sqlstate", "%s does not report a failure: write another SQLSTATE, such as 40001", one.SQLState)
 		}
-		if strings.ContainsRune(one.Message+one.Constraint, 0) {
-			c.at(at, "an error's text can't have the character NUL")
-		}
+		c.refuseIf(strings.ContainsRune(one.Message+one.Constraint, 0), at, "an error's text can't have the character NUL")
 	}
 	if decides {
 		c.checkAnswersAgree(path+"/answers/", "/sqlstate", s)

@@ -120,7 +120,7 @@ func (c *checker) checkRegistry(s *SubjectFile, folder string) {
 		c.at(at, "Apicurio's ids are known for the registry of a run only: leave registry out, or write framing: confluent")
 	default:
 		if _, _, err := own.Access(folder, os.LookupEnv); err != nil {
-			c.at(at, err.Error())
+			c.at(at, "%s", err)
 		}
 	}
 }

@@ -96,10 +96,8 @@ func (c *checker) checkOwnStore(s *OwnStore) {
 		c.at("/store/url", "the address of a store is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or "+
 			"mongodb://USER:PASSWORD@HOST:PORT/NAME")
 	}
-	if s.Audited && scheme == "mongodb" {
-		c.at("/store/audited",
-			"MongoDB has no triggers that could keep every change, so that a collection is polled: leave audited out")
-	}
+	c.refuseIf(s.Audited && scheme == "mongodb", "/store/audited",
+		"MongoDB has no triggers that could keep every change, so that a collection is polled: leave audited out")
 	known := []string{
 		string(history.StorePending), string(history.StoreProcessing), string(history.StoreResolved),
 		string(history.StoreFailed), string(history.StoreManual), string(history.StoreArchived),
