@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -110,26 +109,30 @@ func (c *checker) checkSubjectOf(folder string) {
 	if !file || c.s.Subject.File == "" {
 		return
 	}
-	path := c.s.Subject.File
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(folder, path)
+	if c.file = c.loadSubject("/subject/file", within(folder, c.s.Subject.File)); c.file == nil {
+		return
 	}
-	subject, err := LoadSubject(path)
+	c.s.fitInstances(c.file)
+	if why := c.s.unfitInput(c.file); why != "" {
+		c.at("/subject/file", "%s", why)
+	}
+}
+
+// loadSubject reads the subject file that is named at the path. It reports what is wrong with it, and returns nil then.
+func (c *checker) loadSubject(path, file string) *SubjectFile {
+	subject, err := LoadSubject(file)
 	var problems *Problems
 	switch {
 	case err == nil:
-		c.file = subject
-		c.s.fitInstances(subject)
-		if why := c.s.unfitInput(subject); why != "" {
-			c.at("/subject/file", "%s", why)
-		}
+		return subject
 	case errors.As(err, &problems):
 		c.problems = append(c.problems, problems.Problems...)
 	case errors.Is(err, os.ErrNotExist):
-		c.at("/subject/file", "there is no file %s", path)
+		c.at(path, "there is no file %s", file)
 	default:
-		c.at("/subject/file", "%s", err)
+		c.at(path, "%s", err)
 	}
+	return nil
 }
 
 func (c *checker) checkTopics() {

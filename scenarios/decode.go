@@ -98,11 +98,14 @@ func FilesOf(scenario, subject string) ([]string, error) {
 }
 
 // Beside is a path that a file names, relative to the working directory.
-func Beside(file, path string) string {
+func Beside(file, path string) string { return within(filepath.Dir(file), path) }
+
+// within is a path that a file in the folder names.
+func within(folder, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(filepath.Dir(file), path)
+	return filepath.Join(folder, path)
 }
 
 // ParseSubject decodes and checks a subject file. The error is a *Problems with everything that is wrong.

@@ -88,34 +88,13 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		return ContractText{}, err
 	}
 	text := describe(contract, s.Store != nil, s.answers())
-	if e := s.External; e != nil && s.ForPods() {
-		text.Promises = append([]string{fmt.Sprintf("Its instances are pods of %s. Each finds Kafka at 127.0.0.1:%d and its "+
-			"downstream at http://127.0.0.1:%d.", s.Deployment.From(), e.KafkaPort(0), e.DownstreamPort(0))},
-			text.Promises...)
-	} else if e != nil {
-		text.Promises = append([]string{fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and "+
-			"its downstream at http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0))}, text.Promises...)
-	}
-	for _, one := range s.Called()[1:] {
-		text.Promises = append([]string{fmt.Sprintf("Its calls of %s are recorded, and a record %s.", one.Called(),
-			map[bool]string{true: "may succeed although its call there failed",
-				false: "succeeds only if its calls there do"}[one.Optional])}, text.Promises...)
-	}
-	if output := s.Kafka(); output != nil {
-		text.Promises = append([]string{fmt.Sprintf("Its writes to %s with a record's id are attempts to process that "+
-			"record.", output.Topic)}, text.Promises...)
-	}
-	if s.Postgres() != nil {
-		text.Promises = append([]string{"Its transactions with a record's id are attempts to process that record."},
-			text.Promises...)
+	var its []string
+	if s.Samples != nil {
+		its = s.records()
 	}
 	are := " are attempts to process that record."
 	if s.attemptCalls() != nil {
 		are = " belong to attempts to process that record."
-	}
-	if grpc := s.GRPC(); grpc != nil {
-		text.Promises = append([]string{"Its calls of " + cmp.Or(grpc.Method, "any method") + " with a record's id" + are},
-			text.Promises...)
 	}
 	if http := s.HTTP(); http != nil {
 		where := "anywhere"
@@ -123,11 +102,32 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 			where = map[string]string{InPath: "in the path", InQuery: "in the query", InHeader: "in a header",
 				InBody: "in the body"}[http.ID.In]
 		}
-		text.Promises = append([]string{"Its calls with a record's id " + where + are}, text.Promises...)
+		its = append(its, "Its calls with a record's id "+where+are)
 	}
-	if s.Samples != nil {
-		text.Promises = append(s.records(), text.Promises...)
+	if grpc := s.GRPC(); grpc != nil {
+		its = append(its, "Its calls of "+cmp.Or(grpc.Method, "any method")+" with a record's id"+are)
 	}
+	if s.Postgres() != nil {
+		its = append(its, "Its transactions with a record's id are attempts to process that record.")
+	}
+	if output := s.Kafka(); output != nil {
+		its = append(its, fmt.Sprintf("Its writes to %s with a record's id are attempts to process that record.",
+			output.Topic))
+	}
+	for _, one := range slices.Backward(s.Called()[1:]) {
+		its = append(its, fmt.Sprintf("Its calls of %s are recorded, and a record %s.", one.Called(),
+			either(one.Optional, "may succeed although its call there failed", "succeeds only if its calls there do")))
+	}
+	switch e := s.External; {
+	case e == nil:
+	case s.ForPods():
+		its = append(its, fmt.Sprintf("Its instances are pods of %s. Each finds Kafka at 127.0.0.1:%d and its downstream at "+
+			"http://127.0.0.1:%d.", s.Deployment.From(), e.KafkaPort(0), e.DownstreamPort(0)))
+	default:
+		its = append(its, fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and its downstream at "+
+			"http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0)))
+	}
+	text.Promises = append(its, text.Promises...)
 	return text, nil
 }
 

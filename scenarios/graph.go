@@ -167,13 +167,7 @@ func (c *checker) checkNodes() {
 		if err := settings.Validate(); err != nil {
 			c.at(base+"/settings", "%s", err)
 		}
-		for key, odd := range map[string]bool{
-			"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
-			"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
-		} {
-			c.refuseIf(odd, base+"/settings/"+key,
-				"a node retries in place, commits offsets without transactions, and dead-letters: leave %s as it is", key)
-		}
+		c.checkPlain(base+"/settings/", "a node", settings)
 	}
 }
 

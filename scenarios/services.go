@@ -120,13 +120,7 @@ func (c *checker) checkService(i int) {
 	}
 	c.refuseIf(settings.Envelope != deadletter.HexkitName, base+"/settings/envelope", "several services share a DLQ "+
 		"topic only where each dead letter names its own: with the envelope hexkit, which is the default here")
-	for key, odd := range map[string]bool{
-		"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
-		"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
-	} {
-		c.refuseIf(odd, base+"/settings/"+key,
-			"a service retries in place, commits offsets without transactions, and dead-letters: leave %s as it is", key)
-	}
+	c.checkPlain(base+"/settings/", "a service", settings)
 	c.checkWaits(service.reference())
 	for name, failing := range c.s.Workload.Outcomes.failing() {
 		if path := "/workload/outcomes/" + name; failing.Weight > 0 &&
@@ -134,5 +128,16 @@ func (c *checker) checkService(i int) {
 			c.at(path, "a record that fails %d times first never succeeds at %s: its max_retries allows %d executions in all; "+
 				"lower failures, or use exhausted", failing.Failures, service.Name, settings.MaxRetries)
 		}
+	}
+}
+
+// checkPlain checks that one of several consumers, which what names, does nothing that is judged of a single one only.
+func (c *checker) checkPlain(base, what string, settings consumer.Settings) {
+	for key, odd := range map[string]bool{
+		"retry": settings.Retry != consumer.RetryInPlace, "group_protocol": settings.GroupProtocol == consumer.ProtocolShare,
+		"transactions": settings.Transactions, "dlq_enabled": !settings.DLQEnabled,
+	} {
+		c.refuseIf(odd, base+key,
+			"%s retries in place, commits offsets without transactions, and dead-letters: leave %s as it is", what, key)
 	}
 }

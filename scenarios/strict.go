@@ -5,10 +5,6 @@ package scenarios
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
-	"path/filepath"
 	"strings"
 )
 
@@ -70,28 +66,11 @@ func (s *Strict) Add(problems ...Problem) {
 }
 
 // Relative is a path that the file names, relative to the working directory.
-func (s *Strict) Relative(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(filepath.Dir(s.checker.name), path)
-}
+func (s *Strict) Relative(path string) string { return Beside(s.checker.name, path) }
 
 // Subject reads the subject file that is named at the path. It reports what is wrong with it, and returns nil then.
 func (s *Strict) Subject(path, file string) *SubjectFile {
-	read, err := LoadSubject(file)
-	var problems *Problems
-	switch {
-	case err == nil:
-		return read
-	case errors.As(err, &problems):
-		s.Add(problems.Problems...)
-	case errors.Is(err, fs.ErrNotExist):
-		s.Complain(path, fmt.Sprintf("there is no file %s", file), "")
-	default:
-		s.Complain(path, err.Error(), "")
-	}
-	return nil
+	return s.checker.loadSubject(path, file)
 }
 
 // Err is a *Problems with everything that is wrong, in the order of the lines; nil if nothing is.

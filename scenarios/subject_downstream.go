@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -188,33 +189,18 @@ func (r *Route) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(r))
 }
 
-// byOutcome are the answers that are given, with the words of the scenario for their outcomes.
-func (a *Answers) byOutcome() []namedAnswer {
-	var given []namedAnswer
-	for _, one := range []namedAnswer{
-		{history.OutcomeSuccess, "success", a.Success}, {history.OutcomeTransient, "transient", a.Transient},
-		{history.OutcomeRateLimited, "rate_limited", a.RateLimited}, {history.OutcomePermanent, "permanent", a.Permanent},
-		{history.OutcomeLogical, "logical", a.Logical},
-	} {
-		if one.answer != nil {
-			given = append(given, one)
-		}
-	}
-	return given
-}
-
-type namedAnswer struct {
-	outcome history.Outcome
-	name    string
-	answer  *Answer
-}
-
 // ByOutcome are the answers that are given.
 func (a *Answers) ByOutcome() map[history.Outcome]*Answer {
-	all := map[history.Outcome]*Answer{}
-	for _, one := range a.byOutcome() {
-		all[one.outcome] = one.answer
+	return byOutcome(a.Success, a.Transient, a.RateLimited, a.Permanent, a.Logical)
+}
+
+// byOutcome are those of the answers that are given (not nil), whatever they are made over.
+func byOutcome[A any](success, transient, rateLimited, permanent, logical *A) map[history.Outcome]*A {
+	all := map[history.Outcome]*A{
+		history.OutcomeSuccess: success, history.OutcomeTransient: transient, history.OutcomeRateLimited: rateLimited,
+		history.OutcomePermanent: permanent, history.OutcomeLogical: logical,
 	}
+	maps.DeleteFunc(all, func(_ history.Outcome, one *A) bool { return one == nil })
 	return all
 }
 
@@ -245,11 +231,24 @@ func (s *SubjectFile) GRPC() *GRPCDownstream { return s.decides().GRPC }
 func (s *SubjectFile) Postgres() *PostgresDownstream { return s.decides().Postgres }
 
 // usualAnswers are the statuses of the answers to outcomes, and the classes that these outcomes have.
-func usualAnswers() []classed {
+func usualAnswers() []classed { return usual("503", "429", "400", "422") }
+
+// usual are the outcomes that have an answer, which these are, and their classes.
+func usual(transient, rateLimited, permanent, logical string) []classed {
 	return []classed{
-		{history.OutcomeTransient, "503", "retryable"}, {history.OutcomeRateLimited, "429", "retryable"},
-		{history.OutcomePermanent, "400", "permanent"}, {history.OutcomeLogical, "422", "logical"},
+		{history.OutcomeTransient, transient, "retryable"}, {history.OutcomeRateLimited, rateLimited, "retryable"},
+		{history.OutcomePermanent, permanent, "permanent"}, {history.OutcomeLogical, logical, "logical"},
 	}
+}
+
+// givenOr puts the answers that are given in the place of the usual ones; code is "" for one that does not say it.
+func givenOr[A any](given map[history.Outcome]*A, code func(*A) string, usual []classed) []classed {
+	for i := range usual {
+		if one := given[usual[i].outcome]; one != nil {
+			usual[i].answer = cmp.Or(code(one), usual[i].answer)
+		}
+	}
+	return usual
 }
 
 // classed is an outcome, its answer (an HTTP status, the name of an error of Kafka's, or an SQLSTATE) and its class.
@@ -284,16 +283,18 @@ func (s *SubjectFile) answers() []classed {
 	if grpc := s.GRPC(); grpc != nil {
 		return grpc.answers()
 	}
-	all := usualAnswers()
 	if http := s.HTTP(); http != nil {
-		given := http.Answers.ByOutcome()
-		for i := range all {
-			if one := given[all[i].outcome]; one != nil && one.Status != 0 {
-				all[i].answer = strconv.Itoa(one.Status)
-			}
-		}
+		return givenOr(http.Answers.ByOutcome(), (*Answer).status, usualAnswers())
 	}
-	return all
+	return usualAnswers()
+}
+
+// status is the status as a text, "" for the usual one.
+func (a *Answer) status() string {
+	if a.Status == 0 {
+		return ""
+	}
+	return strconv.Itoa(a.Status)
 }
 
 // AnswerTo returns the answer to an outcome as classes name it: an HTTP status, the name of an error of Kafka's, an
@@ -410,8 +411,8 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 			c.at(path+"/id/at", "%s; for the field order_id of a form, it is $.order_id", err)
 		}
 	}
-	for _, one := range http.Answers.byOutcome() {
-		c.checkAnswer(path+"/answers/"+one.name, one)
+	for outcome, one := range http.Answers.ByOutcome() {
+		c.checkAnswer(path+"/answers/"+outcomeKey(outcome), outcome, one)
 	}
 	if decides {
 		c.checkAnswersAgree(path+"/answers/", "/status", s)
@@ -491,27 +492,27 @@ func (c *checker) checkAttemptCalls(path string, attempt *AttemptCalls, decides 
 }
 
 // checkAnswer checks one answer by itself.
-func (c *checker) checkAnswer(path string, one namedAnswer) {
-	c.checkHeaders(path, one.answer.Headers)
-	status := one.answer.Status
+func (c *checker) checkAnswer(path string, outcome history.Outcome, one *Answer) {
+	c.checkHeaders(path, one.Headers)
+	status := one.Status
 	switch {
 	case status == 0:
-	case one.outcome == history.OutcomeSuccess && status >= 300:
+	case outcome == history.OutcomeSuccess && status >= 300:
 		c.at(path+"/status", "%d is no success: write a status from 200 to 299", status)
-	case one.outcome == history.OutcomeLogical && status >= 300 && status < 400:
+	case outcome == history.OutcomeLogical && status >= 300 && status < 400:
 		c.at(path+"/status",
 			"%d is a redirection: write a status from 400 to 599, or from 200 to 299 if the body tells the failure", status)
-	case one.outcome != history.OutcomeSuccess && one.outcome != history.OutcomeLogical && status < 400:
+	case outcome != history.OutcomeSuccess && outcome != history.OutcomeLogical && status < 400:
 		c.at(path+"/status", "%d tells nobody that it failed: write a status from 400 to 599", status)
 	}
-	if body := one.answer.Body; body != nil {
+	if body := one.Body; body != nil {
 		rest := strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(*body)
 		switch {
 		case len(*body) > maxAnswer:
 			c.at(path+"/body", "a body can have %d KiB at most", maxAnswer>>10)
 		case strings.Contains(rest, "{{"):
 			c.at(path+"/body", "the body of an answer knows no other values than %s and %s", AnswerID, AnswerError)
-		case one.outcome == history.OutcomeSuccess && strings.Contains(*body, AnswerError):
+		case outcome == history.OutcomeSuccess && strings.Contains(*body, AnswerError):
 			c.at(path+"/body", "a success has no %s", AnswerError)
 		}
 	}

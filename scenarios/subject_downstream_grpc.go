@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -97,33 +96,13 @@ func (c GRPCCode) Value() codes.Code { return codes.Code(max(slices.Index(grpcCo
 
 // ByOutcome are the answers that are given.
 func (a *GRPCAnswers) ByOutcome() map[history.Outcome]*GRPCAnswer {
-	all := map[history.Outcome]*GRPCAnswer{
-		history.OutcomeSuccess: a.Success, history.OutcomeTransient: a.Transient, history.OutcomeRateLimited: a.RateLimited,
-		history.OutcomePermanent: a.Permanent, history.OutcomeLogical: a.Logical,
-	}
-	maps.DeleteFunc(all, func(_ history.Outcome, one *GRPCAnswer) bool { return one == nil })
-	return all
-}
-
-// usualCodes are the statuses of the answers to outcomes, and the classes that these outcomes have.
-func usualCodes() []classed {
-	return []classed{
-		{history.OutcomeTransient, "UNAVAILABLE", "retryable"},
-		{history.OutcomeRateLimited, "RESOURCE_EXHAUSTED", "retryable"},
-		{history.OutcomePermanent, "INVALID_ARGUMENT", "permanent"},
-		{history.OutcomeLogical, "FAILED_PRECONDITION", "logical"},
-	}
+	return byOutcome(a.Success, a.Transient, a.RateLimited, a.Permanent, a.Logical)
 }
 
 // answers are the statuses that the subject gets as answers.
 func (g *GRPCDownstream) answers() []classed {
-	all, given := usualCodes(), g.Answers.ByOutcome()
-	for i := range all {
-		if one := given[all[i].outcome]; one != nil && one.Code != "" {
-			all[i].answer = string(one.Code)
-		}
-	}
-	return all
+	return givenOr(g.Answers.ByOutcome(), func(one *GRPCAnswer) string { return string(one.Code) },
+		usual("UNAVAILABLE", "RESOURCE_EXHAUSTED", "INVALID_ARGUMENT", "FAILED_PRECONDITION"))
 }
 
 // Codes are the statuses of the answers by outcome.
@@ -137,12 +116,8 @@ func (g *GRPCDownstream) Codes() map[history.Outcome]codes.Code {
 
 func (c *checker) checkGRPC(path string, g *GRPCDownstream, decides bool, folder string, s *SubjectFile) {
 	if g.Schema != "" {
-		file := g.Schema
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(folder, file)
-		}
 		var err error
-		if g.Methods, err = format.Methods(file); err != nil {
+		if g.Methods, err = format.Methods(within(folder, g.Schema)); err != nil {
 			c.at(path+"/schema", "%s", err)
 			return
 		}

@@ -327,10 +327,7 @@ func (c *checker) readMade(s *SubjectFile, made *Made, folder string) {
 	if len(c.problems) > known {
 		return
 	}
-	path := from.Source()
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(folder, path)
-	}
+	path := within(folder, from.Source())
 	switch {
 	case described != nil:
 		made.Samples = c.readExamples(described, options, at)
@@ -426,11 +423,7 @@ func (c *checker) readDocument(s *SubjectFile, from *MadeFrom, at, folder string
 			return nil
 		}
 	}
-	file := from.AsyncAPI.File
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(folder, file)
-	}
-	described, problems := readAsyncAPI(*from.AsyncAPI, file)
+	described, problems := readAsyncAPI(*from.AsyncAPI, within(folder, from.AsyncAPI.File))
 	c.problems = append(c.problems, problems...)
 	if described == nil {
 		return nil
@@ -522,8 +515,8 @@ func (c *checker) readSchema(input *MadeFrom, base, at, folder string, described
 	case isPlain || options.Kind == format.JSON && !events && part == format.Value:
 		return nil
 	}
-	if spec.Schema != "" && !filepath.IsAbs(spec.Schema) {
-		options.File = filepath.Join(folder, spec.Schema)
+	if spec.Schema != "" {
+		options.File = within(folder, spec.Schema)
 	}
 	read, err := format.Load(options)
 	if err != nil {

@@ -97,35 +97,13 @@ func codeText(data []byte) (string, error) {
 
 // ByOutcome are the answers that are given.
 func (a *SQLAnswers) ByOutcome() map[history.Outcome]*SQLAnswer {
-	all := map[history.Outcome]*SQLAnswer{}
-	for outcome, one := range map[history.Outcome]*SQLAnswer{
-		history.OutcomeTransient: a.Transient, history.OutcomeRateLimited: a.RateLimited,
-		history.OutcomePermanent: a.Permanent, history.OutcomeLogical: a.Logical,
-	} {
-		if one != nil {
-			all[outcome] = one
-		}
-	}
-	return all
-}
-
-// usualStates are the SQLSTATEs of the answers to outcomes, and the classes that these outcomes have.
-func usualStates() []classed {
-	return []classed{
-		{history.OutcomeTransient, "40001", "retryable"}, {history.OutcomeRateLimited, "53300", "retryable"},
-		{history.OutcomePermanent, "22P02", "permanent"}, {history.OutcomeLogical, "P0001", "logical"},
-	}
+	return byOutcome(nil, a.Transient, a.RateLimited, a.Permanent, a.Logical)
 }
 
 // answers are the SQLSTATEs that the subject gets as answers.
 func (p *PostgresDownstream) answers() []classed {
-	all, given := usualStates(), p.Answers.ByOutcome()
-	for i := range all {
-		if one := given[all[i].outcome]; one != nil && one.SQLState != "" {
-			all[i].answer = string(one.SQLState)
-		}
-	}
-	return all
+	return givenOr(p.Answers.ByOutcome(), func(one *SQLAnswer) string { return string(one.SQLState) },
+		usual("40001", "53300", "22P02", "P0001"))
 }
 
 // SQLStates are the SQLSTATEs of the answers by outcome.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -84,10 +83,7 @@ func (o *OwnRegistry) credentials(folder string, lookup func(string) (string, bo
 
 // readSecret reads a small file.
 func readSecret(folder, file string) (string, error) {
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(folder, file)
-	}
-	from, err := os.Open(file)
+	from, err := os.Open(within(folder, file))
 	if err != nil {
 		return "", fmt.Errorf("%w: the path is relative to the folder of subject.yaml", err)
 	}
