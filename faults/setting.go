@@ -88,6 +88,14 @@ func At(path, format string, args ...any) []Defect {
 	return []Defect{{Path: path, Message: fmt.Sprintf(format, args...)}}
 }
 
+// AtIf returns one defect at the path if something is wrong, else none.
+func AtIf(wrong bool, path, format string, args ...any) []Defect {
+	if !wrong {
+		return nil
+	}
+	return At(path, format, args...)
+}
+
 // Messages shared by several kinds of faults, for a subject that does not do what the faults would hit.
 const (
 	NoLetters = "the subject writes no dead letters (dlq_enabled: false or dlq_written_by: broker; in a contract " +

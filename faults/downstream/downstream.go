@@ -6,6 +6,7 @@ package downstream
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,15 +192,12 @@ func (d *Downstream) Validate(setting faults.Setting) []faults.Defect {
 	}
 	defects = append(defects, setting.CheckNode(d.Node, false)...)
 	if limit := d.RateLimit; limit != nil {
-		if limit.Rate <= 0 {
-			defects = append(defects, faults.At("/rate_limit/rate", "at this rate no attempt passes: write outage: true if "+
-				"none shall, or more than 0/s")...)
-		}
-		// HTTP's Retry-After is in whole seconds (RFC 9110, 10.2.3).
-		if limit.RetryAfter.D()%time.Second != 0 {
-			defects = append(defects, faults.At("/rate_limit/retry_after", "Retry-After is told in whole seconds: write 1s "+
-				"or more")...)
-		}
+		defects = slices.Concat(defects,
+			faults.AtIf(limit.Rate <= 0, "/rate_limit/rate",
+				"at this rate no attempt passes: write outage: true if none shall, or more than 0/s"),
+			// HTTP's Retry-After is in whole seconds (RFC 9110, 10.2.3).
+			faults.AtIf(limit.RetryAfter.D()%time.Second != 0, "/rate_limit/retry_after",
+				"Retry-After is told in whole seconds: write 1s or more"))
 	}
 	if d.Errors != nil {
 		defects = append(defects, d.Errors.validate()...)
@@ -218,10 +216,8 @@ func (d *Downstream) overHTTP() []faults.Defect {
 		{"/errors/timeout", d.Errors != nil && d.Errors.Timeout > 0},
 		{"/errors/reset", d.Errors != nil && d.Errors.Reset > 0},
 	} {
-		if one.is {
-			defects = append(defects, faults.At(one.path, "%s, which can only be refused: a delayed or missing answer is a "+
-				"fault of kind kafka or network", faults.OutputOnly)...)
-		}
+		defects = append(defects, faults.AtIf(one.is, one.path, "%s, which can only be refused: a delayed or missing "+
+			"answer is a fault of kind kafka or network", faults.OutputOnly)...)
 	}
 	return defects
 }

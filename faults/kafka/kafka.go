@@ -331,21 +331,12 @@ func (k *Kafka) target() string {
 // Validate implements faults.Fault.
 func (k *Kafka) Validate(setting faults.Setting) []faults.Defect {
 	_, defects := faults.CheckActions(actions(), k)
-	defects = append(defects, k.unmade(setting)...)
-	defects = append(defects, k.error()...)
-	if k.Probability <= 0 {
-		defects = append(defects, faults.At("/probability", "at 0%% this fault could have no effect")...)
-	}
-	if k.Nth > 0 && k.EveryNth > 0 {
-		defects = append(defects, faults.At("/every_nth", "nth and every_nth exclude each other: nth selects one "+
-			"request, every_nth every n-th request")...)
-	}
-	defects = append(defects, k.topic(setting)...)
-	defects = append(defects, k.partition(setting)...)
-	defects = append(defects, k.group(setting)...)
-	defects = append(defects, k.throttle()...)
-	instances := max(setting.Instances, setting.MaxInstances)
-	return append(defects, faults.CheckInstance(k.Instance, instances)...)
+	return slices.Concat(defects, k.unmade(setting), k.error(),
+		faults.AtIf(k.Probability <= 0, "/probability", "at 0%% this fault could have no effect"),
+		faults.AtIf(k.Nth > 0 && k.EveryNth > 0, "/every_nth",
+			"nth and every_nth exclude each other: nth selects one request, every_nth every n-th request"),
+		k.topic(setting), k.partition(setting), k.group(setting), k.throttle(),
+		faults.CheckInstance(k.Instance, max(setting.Instances, setting.MaxInstances)))
 }
 
 // OfClassicGroup reports whether the fault hits only requests made by members of a classic group. Under KIP-848 there

@@ -289,23 +289,16 @@ func (n *Network) directed() bool {
 
 // Validate implements faults.Fault.
 func (n *Network) Validate(setting faults.Setting) []faults.Defect {
-	defects := n.link(setting)
-	asked, several := faults.CheckActions(actions(), n)
-	defects = append(defects, several...)
-	if n.Jitter > 0 && n.Latency == 0 {
-		defects = append(defects, faults.At("/jitter", "jitter goes with latency: add latency")...)
-	}
+	asked, defects := faults.CheckActions(actions(), n)
 	if n.Direction != "" && len(asked) > 0 && !n.directed() {
 		defects = append(defects, faults.At("/direction", "direction goes with latency, bandwidth, timeout, slicer and "+
 			"limit_data: %s concerns whole connections", asked[0])...)
 	}
-	if n.Toxicity <= 0 {
-		defects = append(defects, faults.At("/toxicity", "at 0%% this fault could have no effect")...)
-	}
-	if n.Slicer != nil && n.Slicer.Size <= 0 {
-		defects = append(defects, faults.At("/slicer/size", "a piece needs at least one byte, such as size: 64B")...)
-	}
-	return defects
+	return slices.Concat(n.link(setting), defects,
+		faults.AtIf(n.Jitter > 0 && n.Latency == 0, "/jitter", "jitter goes with latency: add latency"),
+		faults.AtIf(n.Toxicity <= 0, "/toxicity", "at 0%% this fault could have no effect"),
+		faults.AtIf(n.Slicer != nil && n.Slicer.Size <= 0, "/slicer/size",
+			"a piece needs at least one byte, such as size: 64B"))
 }
 
 func (n *Network) link(setting faults.Setting) []faults.Defect {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -135,15 +136,11 @@ func (r *Registry) Validate(setting faults.Setting) []faults.Defect {
 		return faults.At("", "%s", faults.NoRegistry)
 	}
 	_, defects := faults.CheckActions(actions(), r)
-	if r.UnknownID && setting.SkipsUnread {
-		defects = append(defects, faults.At("/unknown_id", "the subject skips what it can't read (poison: skip), so it "+
-			"would skip good records, and nothing of that could be judged: use error or slow")...)
-	}
-	if r.UnknownID && setting.HaltsUnread {
-		defects = append(defects, faults.At("/unknown_id", "the subject halts at what it can't read (poison: halt), so it "+
-			"would halt at good records, and nothing of that could be judged: use error or slow")...)
-	}
-	return defects
+	return slices.Concat(defects,
+		faults.AtIf(r.UnknownID && setting.SkipsUnread, "/unknown_id", "the subject skips what it can't read (poison: "+
+			"skip), so it would skip good records, and nothing of that could be judged: use error or slow"),
+		faults.AtIf(r.UnknownID && setting.HaltsUnread, "/unknown_id", "the subject halts at what it can't read (poison: "+
+			"halt), so it would halt at good records, and nothing of that could be judged: use error or slow"))
 }
 
 // Service is the schema registry of a run, as far as faults change it. Each method returns a function that ends the

@@ -214,11 +214,10 @@ func (s *Store) Validate(setting faults.Setting) []faults.Defect {
 	if chosen, found := faults.Chosen(ofDatabase(), s); found && setting.StoreFixed != "" {
 		defects = append(defects, faults.At("/"+chosen.Key(), "%s", setting.StoreFixed)...)
 	}
-	if s.Unhealthy != "" && !setting.StoreProbe {
-		defects = append(defects, faults.At("/unhealthy", "the workers ask no health probe, so this fault could have no "+
-			"effect: add probe: true to store")...)
-	}
-	return append(defects, s.clock(setting)...)
+	return slices.Concat(defects,
+		faults.AtIf(s.Unhealthy != "" && !setting.StoreProbe, "/unhealthy",
+			"the workers ask no health probe, so this fault could have no effect: add probe: true to store"),
+		s.clock(setting))
 }
 
 // clock checks whose clock it is. Only workers act by a clock.

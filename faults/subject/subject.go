@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -182,36 +183,24 @@ func (s *Subject) Validate(setting faults.Setting) []faults.Defect {
 	if s.Process != "" {
 		defects = append(defects, setting.CheckProcess(s.Process)...)
 	}
-	if s.Every > 0 && !s.All {
-		defects = append(defects, faults.At("/every", "every goes with all: true")...)
-	}
-	if s.RestartAfter > 0 && s.Signal != "TERM" && s.Signal != "KILL" {
-		defects = append(defects, faults.At("/restart_after", "restart_after goes with signal: TERM or KILL, which end "+
-			"the instance")...)
-	}
-	defects = append(defects, setting.CheckNode(s.Node, s.Instance != nil)...)
-	return append(defects, faults.CheckInstance(s.Instance, setting.Instances)...)
+	return slices.Concat(defects,
+		faults.AtIf(s.Every > 0 && !s.All, "/every", "every goes with all: true"),
+		faults.AtIf(s.RestartAfter > 0 && s.Signal != "TERM" && s.Signal != "KILL", "/restart_after",
+			"restart_after goes with signal: TERM or KILL, which end the instance"),
+		setting.CheckNode(s.Node, s.Instance != nil), faults.CheckInstance(s.Instance, setting.Instances))
 }
 
 func (s *Subject) scale(setting faults.Setting) []faults.Defect {
-	var defects []faults.Defect
-	if s.Instance != nil {
-		defects = append(defects, faults.At("/instance", "scaling starts new instances or ends the last ones: leave out "+
-			"instance")...)
-	}
-	if s.All {
-		defects = append(defects, faults.At("/all", "scaling starts new instances or ends the last ones: leave out all")...)
-	}
-	if setting.Instances > 0 && s.ScaleDown > setting.Instances {
-		defects = append(defects, faults.At("/scale_down", "%d instances can't be ended: the subject has %d",
-			s.ScaleDown, setting.Instances)...)
-	}
-	if reference := setting.Reference; reference != nil && reference.Static && reference.GroupProtocol == "consumer" {
-		defects = append(defects, faults.At("", "a static member that leaves keeps its partitions until its session "+
-			"times out, and with group_protocol: consumer the broker lets that take 45s: the run would wait for nothing "+
-			"else; leave out static_membership")...)
-	}
-	return defects
+	const scaling = "scaling starts new instances or ends the last ones: "
+	reference := setting.Reference
+	return slices.Concat(
+		faults.AtIf(s.Instance != nil, "/instance", scaling+"leave out instance"),
+		faults.AtIf(s.All, "/all", scaling+"leave out all"),
+		faults.AtIf(setting.Instances > 0 && s.ScaleDown > setting.Instances, "/scale_down",
+			"%d instances can't be ended: the subject has %d", s.ScaleDown, setting.Instances),
+		faults.AtIf(reference != nil && reference.Static && reference.GroupProtocol == "consumer", "", "a static member "+
+			"that leaves keeps its partitions until its session times out, and with group_protocol: consumer the broker "+
+			"lets that take 45s: the run would wait for nothing else; leave out static_membership"))
 }
 
 // checkTarget checks that the fault has exactly one target.
