@@ -9,50 +9,51 @@ import (
 )
 
 // Failure is the information in a dead letter about its record. Information that the dialect cannot hold, or that is
-// damaged, is zero. For Partition, Offset and Epoch, where 0 is a valid value, it is -1.
+// damaged, is zero. For Partition, Offset and Epoch, where 0 is a valid value, it is -1. As JSON, zero fields are left
+// out; these three and Context, which is JSON already, are for whoever writes it.
 type Failure struct {
 	// Reason is the text of the last error. Class is the name of its class in the terms of the service that
 	// dead-lettered the record (ValueError, java.io.IOException), Code its own code (503), and Stack the stack trace.
-	Reason string
-	Class  string
-	Code   string
-	Stack  string
+	Reason string `json:"reason,omitempty"`
+	Class  string `json:"class,omitempty"`
+	Code   string `json:"code,omitempty"`
+	Stack  string `json:"stack,omitempty"`
 	// Cause is the class of the underlying error, CauseReason its text.
-	Cause       string
-	CauseReason string
+	Cause       string `json:"cause,omitempty"`
+	CauseReason string `json:"cause_reason,omitempty"`
 	// Attempts is the number of executions, including the first, and MaxAttempts the permitted number; both ≥ 1.
-	Attempts    int32
-	MaxAttempts int32
+	Attempts    int32 `json:"attempts,omitempty"`
+	MaxAttempts int32 `json:"max_attempts,omitempty"`
 	// Topic, Partition and Offset are the position at which the record was consumed. Epoch is the leader epoch of
 	// that read, -1 if unknown.
-	Topic     string
-	Partition int32
-	Offset    int64
-	Epoch     int32
+	Topic     string `json:"topic,omitempty"`
+	Partition int32  `json:"-"`
+	Offset    int64  `json:"-"`
+	Epoch     int32  `json:"-"`
 	// Time is the time at which it was dead-lettered.
-	Time time.Time
+	Time time.Time `json:"time,omitzero"`
 	// SourceTime is the timestamp of the record, in whole milliseconds as in Kafka. SourceTimeType is the type of the
 	// timestamp: CreateTime (set by the producer) or LogAppendTime (set by the broker).
-	SourceTime     time.Time
-	SourceTimeType string
+	SourceTime     time.Time `json:"source_time,omitzero"`
+	SourceTimeType string    `json:"source_time_type,omitempty"`
 	// Service names the component that failed to process the record (a microservice, a connector, a handler).
 	// Instance names one of several (a task, a node, a subscriber).
-	Service  string
-	Instance string
+	Service  string `json:"service,omitempty"`
+	Instance string `json:"instance,omitempty"`
 	// Context is a JSON object with all other information about the failure (the state of the system, the endpoint
 	// that was called).
-	Context string
+	Context string `json:"-"`
 	// Stage and Handler are the processing stage that failed and the code that ran it.
-	Stage   string
-	Handler string
+	Stage   string `json:"stage,omitempty"`
+	Handler string `json:"handler,omitempty"`
 	// Group is the consumer group or share group.
-	Group string
+	Group string `json:"group,omitempty"`
 	// ID is the dead letter's own id. EventID is the id of the event in it, EventType the event's type
 	// (user_registered, invoice.created), and CorrelationID the id of the chain of events that it belongs to.
-	ID            string
-	EventID       string
-	EventType     string
-	CorrelationID string
+	ID            string `json:"id,omitempty"`
+	EventID       string `json:"event_id,omitempty"`
+	EventType     string `json:"event_type,omitempty"`
+	CorrelationID string `json:"correlation_id,omitempty"`
 }
 
 // The values of SourceTimeType, as in Kafka's TimestampType.

@@ -184,50 +184,17 @@ type headerJSON struct {
 
 // failureJSON leaves out what the dead letter does not say.
 type failureJSON struct {
-	Reason        string     `json:"reason,omitempty"`
-	Class         string     `json:"class,omitempty"`
-	Code          string     `json:"code,omitempty"`
-	Cause         string     `json:"cause,omitempty"`
-	CauseReason   string     `json:"cause_reason,omitempty"`
-	Stack         string     `json:"stack,omitempty"`
-	Attempts      int32      `json:"attempts,omitempty"`
-	MaxAttempts   int32      `json:"max_attempts,omitempty"`
-	Topic         string     `json:"topic,omitempty"`
-	Partition     *int32     `json:"partition,omitempty"`
-	Offset        *int64     `json:"offset,omitempty"`
-	Epoch         *int32     `json:"epoch,omitempty"`
-	Time          *time.Time `json:"time,omitempty"`
-	SourceTime    *time.Time `json:"source_time,omitempty"`
-	SourceType    string     `json:"source_time_type,omitempty"`
-	Service       string     `json:"service,omitempty"`
-	Instance      string     `json:"instance,omitempty"`
-	Stage         string     `json:"stage,omitempty"`
-	Handler       string     `json:"handler,omitempty"`
-	Group         string     `json:"group,omitempty"`
-	ID            string     `json:"id,omitempty"`
-	EventID       string     `json:"event_id,omitempty"`
-	EventType     string     `json:"event_type,omitempty"`
-	CorrelationID string     `json:"correlation_id,omitempty"`
+	deadletter.Failure
+	Partition *int32 `json:"partition,omitempty"`
+	Offset    *int64 `json:"offset,omitempty"`
+	Epoch     *int32 `json:"epoch,omitempty"`
 	// Context is an object.
 	Context json.RawMessage `json:"context,omitempty"`
 }
 
-func newFailureJSON(f *deadletter.Failure) failureJSON {
-	known := func(at time.Time) *time.Time {
-		if at.IsZero() {
-			return nil
-		}
-		at = at.UTC()
-		return &at
-	}
-	out := failureJSON{
-		Reason: f.Reason, Class: f.Class, Code: f.Code, Cause: f.Cause, CauseReason: f.CauseReason, Stack: f.Stack,
-		Attempts: f.Attempts, MaxAttempts: f.MaxAttempts,
-		Topic: f.Topic, Time: known(f.Time), SourceTime: known(f.SourceTime), SourceType: f.SourceTimeType,
-		Service: f.Service, Instance: f.Instance,
-		Stage: f.Stage, Handler: f.Handler, Group: f.Group, ID: f.ID, EventID: f.EventID, EventType: f.EventType,
-		CorrelationID: f.CorrelationID,
-	}
+func newFailureJSON(f deadletter.Failure) failureJSON {
+	f.Time, f.SourceTime = f.Time.UTC(), f.SourceTime.UTC()
+	out := failureJSON{Failure: f}
 	if f.Context != "" {
 		out.Context = json.RawMessage(f.Context)
 	}
@@ -263,7 +230,7 @@ func (a *app) showJSON(letter *kgo.Record, dialect string, failure deadletter.Fa
 	line := deadLetterJSON{
 		Topic: letter.Topic, Partition: letter.Partition, Offset: letter.Offset, Timestamp: letter.Timestamp.UTC(),
 		Dialect: dialect, Missing: missing,
-		Failure: newFailureJSON(&failure), Key: letter.Key, Value: letter.Value,
+		Failure: newFailureJSON(failure), Key: letter.Key, Value: letter.Value,
 		Headers: make([]headerJSON, 0, len(letter.Headers)),
 	}
 	for _, header := range letter.Headers {
