@@ -17,6 +17,9 @@ type Need struct {
 	Files map[string]string `json:"files,omitempty"`
 	// Ready says when it is ready; default: when its port accepts.
 	Ready Ready `json:"ready,omitempty"`
+	// Once: it does its work and ends, such as a migration of the database. What comes after it starts when it has ended
+	// with code 0, within ready.timeout.
+	Once bool `json:"once,omitempty"`
 }
 
 // Render returns the need with the values in the place of all templates.
@@ -43,6 +46,9 @@ func (c *checker) checkNeeds(s *SubjectFile) {
 		c.refuseIf(known[need.Name], at+"/name", "there is a %s already", need.Name)
 		known[need.Name] = true
 		c.checkReady(at+"/ready", need.Ready)
+		if need.Once && (need.Ready.Log != "" || need.Ready.Port != 0 || need.Ready.URL != "") {
+			c.at(at+"/ready", "a program that runs once is ready when it has ended; only timeout can be said of that")
+		}
 		c.checkFiles(at, need.Files)
 		c.checkEnv(at)
 	}

@@ -242,7 +242,8 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 	tried := slices.ContainsFunc(s.records, func(r record) bool { return len(r.tries) > 0 })
 	if !tried && subject.Postgres() != nil {
 		return fmt.Errorf("%w: the database saw no transaction about any of %d records. Give the consumer {{.DatabaseURL}}, "+
-			"or its parts, as the address of its database%s", ErrNothingSeen, len(s.records), said)
+			"or its parts, as the address of its database; if another program creates its tables, name that in needs, with "+
+			"once: true%s", ErrNothingSeen, len(s.records), said)
 	}
 	if !tried && subject.Observe != scenarios.ObserveWire {
 		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records. Give the consumer the address "+
@@ -254,12 +255,30 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 		return fmt.Errorf("%w: it calls for several records at once (%s), and dlqbench takes a call for an attempt at one. "+
 			"Write observe: wire in its file, and learn again: what needs attempts is then not judged", ErrNothingSeen, s.batch)
 	}
+	if most, ended := s.longest(); s.commits == 0 && !s.shared && !ended && tried && len(s.records[most].tries) > 1 {
+		return fmt.Errorf("%w: it tried record %d %d times and finished no record. One that retries until it succeeds can't "+
+			"be watched: if only some of what it calls is retried so, say which call or statement counts "+
+			"(docs/real-services.md)%s", ErrNothingSeen, most, len(s.records[most].tries), said)
+	}
 	if s.commits == 0 && !s.shared {
 		return fmt.Errorf("%w: no offset was committed for the group %s: name the consumer's own group in contract.group, "+
 			"or give it {{.GroupID}}. If it keeps its offsets outside Kafka, write the contract by hand, with commits: "+
 			"never%s", ErrNothingSeen, s.header.Group(), said)
 	}
 	return nil
+}
+
+// longest returns the record with the most attempts, and whether any record came to an end, by a success or a dead
+// letter.
+func (s *seen) longest() (most int, ended bool) {
+	for i, one := range s.records {
+		if len(one.tries) > len(s.records[most].tries) {
+			most = i
+		}
+		ended = ended || one.deadLetters > 0 ||
+			slices.ContainsFunc(one.tries, func(t try) bool { return t.outcome == history.OutcomeSuccess })
+	}
+	return most, ended
 }
 
 // test runs the consumer under faults, judged by what was learned.

@@ -518,6 +518,15 @@ func TestNothingSeen(t *testing.T) {
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "contract.group") {
 		t.Errorf("without a commit: %v", err)
 	}
+	s.record(0).tries = slices.Repeat([]try{{end: 1, outcome: history.OutcomeTransient}}, 500)
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "tried record 0 500 times") ||
+		strings.Contains(err.Error(), "contract.group") {
+		t.Errorf("without an end: %v", err)
+	}
+	s.record(1).tries = []try{{end: 1, outcome: history.OutcomeSuccess}}
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "contract.group") {
+		t.Errorf("without a commit of what succeeded: %v", err)
+	}
 	s.batch = "POST /bulk"
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "observe: wire") {
 		t.Errorf("with calls for several records: %v", err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"strings"
@@ -128,8 +127,13 @@ func (d *database) Tell(values *scenarios.Values, address string) string {
 		options.Set("sslmode", "disable")
 		told.RawQuery = options.Encode()
 	}
-	values.DatabaseURL = told.String()
-	values.DatabaseHost, values.DatabasePort, _ = net.SplitHostPort(address) // it is the address of a link
+	return d.tell(values, told)
+}
+
+// tell puts the address of the database into values and returns it.
+func (d *database) tell(values *scenarios.Values, at url.URL) string {
+	values.DatabaseURL = at.String()
+	values.DatabaseHost, values.DatabasePort = at.Hostname(), at.Port()
 	values.DatabaseName, values.DatabaseUser = strings.TrimPrefix(d.url.Path, "/"), d.url.User.Username()
 	values.DatabasePassword, _ = d.url.User.Password()
 	return values.DatabaseURL

@@ -2,6 +2,7 @@ package run
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,19 @@ func TestInstancesAreToldTheirDatabase(t *testing.T) {
 			values.DatabasePassword != password {
 			t.Errorf("%s is told as %+v", from, values)
 		}
+	}
+}
+
+// What the subject needs reaches the database itself, past the tap and its link.
+func TestNeedsAreToldTheDatabase(t *testing.T) {
+	address := url.URL{Scheme: "postgres", User: url.User("me"), Host: "db.example:5444", Path: "/orders"}
+	r := &run{dir: runDir{path: t.TempDir()}, options: Options{Subject: &scenarios.SubjectFile{}}}
+	r.stubs.list = []called{&database{url: &address}}
+	launch, err := r.launchNeed(scenarios.Need{Name: "tables", Once: true,
+		Command: []string{"migrate", "{{.DatabaseURL}}", "{{.DatabaseHost}}"}}, served{})
+	if want := []string{"migrate", address.String(), "db.example"}; err != nil || !launch.Ready.End ||
+		!slices.Equal(launch.Command, want) {
+		t.Errorf("got %+v, %v", launch, err)
 	}
 }
 

@@ -69,6 +69,11 @@ func (r *run) lose(doing string) func(error) {
 func (r *run) launchNeed(need scenarios.Need, own served) (launch subject.Launch, err error) {
 	values := r.values
 	values.Port, values.Ports = strconv.Itoa(own.port), own.named
+	for _, one := range r.stubs.list {
+		if d, is := one.(*database); is {
+			d.tell(&values, *d.url) // not over the link: what it does there is neither an attempt nor broken by a fault
+		}
+	}
 	if values.WorkDir, err = filepath.Abs(filepath.Join(r.dir.path, dirWork, needPrefix+need.Name)); err != nil {
 		return launch, fmt.Errorf("finding its work folder: %w", err)
 	}
@@ -82,7 +87,8 @@ func (r *run) launchNeed(need scenarios.Need, own served) (launch subject.Launch
 		launch.Dir = r.inFolder(rendered.Dir)
 	}
 	launch.Ready, err = readiness(rendered.Ready)
-	if launch.Ready.Log == nil && launch.Ready.Port == 0 && launch.Ready.URL == "" {
+	launch.Ready.End = need.Once
+	if !need.Once && launch.Ready.Log == nil && launch.Ready.Port == 0 && launch.Ready.URL == "" {
 		launch.Ready.Port = own.port
 	}
 	return launch, err

@@ -67,6 +67,8 @@ type Ready struct {
 	Log  *regexp.Regexp
 	Port int
 	URL  string
+	// End is set of a program that has done its work when it ends with code 0, such as a migration.
+	End bool
 	// Timeout bounds the wait, in addition to Config.InGroup; default 30s.
 	Timeout time.Duration
 }

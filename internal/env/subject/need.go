@@ -26,8 +26,8 @@ type need struct {
 }
 
 // Serve starts a program that the subject needs, in its own process group, and waits until it is ready. Its launch must
-// have a Ready with Log, Port or URL. Its output goes to NAME.log. It runs until the group is closed. If it ends before
-// that, failed gets the error, once.
+// have a Ready with Log, Port, URL or End. Its output goes to NAME.log. It runs until the group is closed. If it ends
+// before that without End, failed gets the error, once.
 func (g *Group) Serve(ctx context.Context, name string, launch Launch, failed func(error)) error {
 	if err := g.serve(ctx, name, launch, failed); err != nil {
 		return fmt.Errorf("starting %s, which subject %s needs: %w", name, g.cfg.Name, err)
@@ -71,6 +71,9 @@ func (g *Group) serve(ctx context.Context, name string, launch Launch, failed fu
 		g.watching.Go(func() { n.watch(path, out, failed) })
 		return nil
 	case <-n.ended:
+		if launch.Ready.End && n.exit.Code == 0 {
+			return nil
+		}
 		problem = fmt.Sprintf("it ended with %v before it was ready", n.exit)
 	case <-limit.C:
 		problem = fmt.Sprintf("it was not ready after %v (%s)", cmp.Or(launch.Ready.Timeout, defaultReadyTimeout),

@@ -58,6 +58,34 @@ func TestServeReportsALoss(t *testing.T) {
 	}
 }
 
+// A need that runs once has done its work when it has ended with code 0, and its end is no loss.
+func TestServeOnce(t *testing.T) {
+	g, _ := group(t, nil)
+	once := Launch{Command: []string{"true"}, Ready: Ready{End: true}}
+	if err := g.Serve(t.Context(), "tables", once, func(err error) { t.Errorf("its end is reported: %v", err) }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-g.needs[0].ended:
+	default:
+		t.Error("it still runs")
+	}
+	if err := g.Close(); err != nil {
+		t.Error(err)
+	}
+	endless := serving("obedient")
+	endless.Ready = Ready{End: true, Timeout: time.Nanosecond}
+	failing := serving("crashing")
+	failing.Ready = Ready{End: true}
+	for want, launch := range map[string]Launch{"it runs once, and did not end": endless, "exit code 3": failing} {
+		g, _ := group(t, func(c *Config) { c.Grace = 100 * time.Millisecond })
+		err := g.Serve(t.Context(), "tables", launch, func(error) {})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 func TestServeFails(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -102,6 +102,8 @@ func (r Ready) waitsFor() string {
 		return fmt.Sprintf("nothing accepted on port %d", r.Port)
 	case r.URL != "":
 		return r.URL + " did not answer 2xx"
+	case r.End:
+		return "it runs once, and did not end"
 	}
 	return "it was not seen to fetch from an assigned partition, nor to stand by in its group; it must take the brokers " +
 		"from its environment, and its topic and group, too, unless subject.yaml names them, which dlqbench learn finds out"
