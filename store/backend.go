@@ -4,6 +4,7 @@ package store
 // entry, the permitted changes, and the end of a page of a list.
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -61,6 +62,13 @@ func Complete(entry Entry, now time.Time) (Entry, error) {
 	entry.OriginalEvent = EventOf(entry.OriginalEvent, entry.Value, entry.Pattern, entry.EventID)
 	entry.Pattern = EventPattern(entry.OriginalEvent)
 	return entry, nil
+}
+
+// SortDue sorts claimed entries in the order in which workers take them: the highest priority first, then the oldest.
+func SortDue(claimed []Entry) {
+	slices.SortFunc(claimed, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // EventOf returns the original event as it is stored: the given one, or else one made from the value.

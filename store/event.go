@@ -51,14 +51,14 @@ func OriginalEvent(value []byte, pattern, eventID string) json.RawMessage {
 // event names none.
 func EventPattern(event json.RawMessage) string {
 	var pattern string
-	if json.Unmarshal(field(event, "pattern"), &pattern) != nil {
+	if json.Unmarshal(Field(event, "pattern"), &pattern) != nil {
 		return ""
 	}
 	return DecodeText(pattern)
 }
 
-// field returns the raw value of a field of a JSON object, or nil.
-func field(object json.RawMessage, name string) json.RawMessage {
+// Field returns the raw value of a field of a JSON object, or nil.
+func Field(object json.RawMessage, name string) json.RawMessage {
 	if !bytes.Contains(object, []byte(`"`+name+`"`)) {
 		return nil
 	}
@@ -79,7 +79,7 @@ func clip(text string, characters int) string {
 
 // patternLength is the number of characters that the index stores of the event's pattern, which may be any JSON.
 func patternLength(event json.RawMessage) int {
-	raw := field(event, "pattern")
+	raw := Field(event, "pattern")
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
 		text = string(raw)

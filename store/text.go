@@ -31,6 +31,10 @@ func EncodeText(text string) string {
 	return kept.String()
 }
 
+// Cut is EncodeText for a text of which so many characters are kept. It is cut to the length of its column in the
+// management schema in every store, so that an entry is the same in all.
+func Cut(text string, characters int) string { return clip(EncodeText(text), characters) }
+
 // DecodeText reverses EncodeText.
 func DecodeText(kept string) string {
 	if !strings.ContainsFunc(kept, isEscape) {

@@ -34,7 +34,7 @@ func (s *Store) operators(u update) bson.D {
 	status, held := s.words.Write(u.to)
 	set := bson.D{{Key: "status", Value: status}, {Key: "held", Value: held}, {Key: "updatedAt", Value: u.now}}
 	if u.worker != "" {
-		set = append(set, bson.E{Key: "lockedBy", Value: cut(u.worker, 255)}, bson.E{Key: "lockedAt", Value: u.now},
+		set = append(set, bson.E{Key: "lockedBy", Value: store.Cut(u.worker, 255)}, bson.E{Key: "lockedAt", Value: u.now},
 			bson.E{Key: "leaseUntil", Value: millis(u.now.Add(u.lease))})
 	} else {
 		set = append(set, bson.E{Key: "lockedBy", Value: nil}, bson.E{Key: "lockedAt", Value: nil},
@@ -67,15 +67,15 @@ func (s *Store) changed(u update) bson.D {
 	var set bson.D
 	put := func(field string, value any) { set = append(set, bson.E{Key: field, Value: value}) }
 	if u.change.Strategy != "" {
-		put("strategy", cut(string(u.change.Strategy), 50))
+		put("strategy", store.Cut(string(u.change.Strategy), 50))
 	}
 	if u.change.Priority != nil {
 		put("metadata.priority", *u.change.Priority)
 	}
 	if failure := u.change.Failure; failure != nil {
 		put("errorReason", store.EncodeText(failure.Message))
-		put("errorType", cut(failure.Type, 100))
-		put("errorCode", cut(failure.Code, 100))
+		put("errorType", store.Cut(failure.Type, 100))
+		put("errorCode", store.Cut(failure.Code, 100))
 		put("errorStack", store.EncodeText(failure.Stack))
 		put("errorContext", store.EncodeText(string(failure.Context)))
 		put("metadata.systemState", systemState(failure.Context))
@@ -104,7 +104,7 @@ func (u update) ended() ended {
 	}
 	resolution.Notes = cmp.Or(resolution.Notes, u.change.Notes)
 	return ended{
-		Timestamp: writeTime(resolution.At), Strategy: resolution.How, ResolvedBy: cut(resolution.By, 255),
+		Timestamp: writeTime(resolution.At), Strategy: resolution.How, ResolvedBy: store.Cut(resolution.By, 255),
 		Notes: store.EncodeText(resolution.Notes), InDLQMillis: millis(resolution.At).Sub(millis(u.created)).Milliseconds(),
 	}
 }
@@ -113,8 +113,8 @@ func (s *Store) transition(u update) transition {
 	from, heldFrom := s.words.Write(u.from)
 	to, heldTo := s.words.Write(u.to)
 	noted := transition{
-		Version: u.version, From: from, HeldFrom: heldFrom, To: to, HeldTo: heldTo, At: u.now, Worker: cut(u.worker, 255),
-		Retried: u.change.Retried, Strategy: cut(string(u.change.Strategy), 50), NextRetryAt: writeTime(u.next),
+		Version: u.version, From: from, HeldFrom: heldFrom, To: to, HeldTo: heldTo, At: u.now,
+		Worker: store.Cut(u.worker, 255), Retried: u.change.Retried, Strategy: store.Cut(string(u.change.Strategy), 50), NextRetryAt: writeTime(u.next),
 	}
 	if u.worker != "" {
 		noted.LeaseUntil = writeTime(u.now.Add(u.lease))

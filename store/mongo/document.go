@@ -128,17 +128,18 @@ type transition struct {
 func (s *Store) write(entry store.Entry) document {
 	status, held := s.words.Write(entry.State)
 	written := document{
-		ID: entry.ID, Version: entry.Version, MessageID: cut(entry.EventID, 255), SubscriberID: cut(entry.SubscriberID, 255),
-		Pattern: store.EncodeText(entry.Pattern), Dialect: entry.Dialect, Coordinate: writePlace(entry.Source),
+		ID: entry.ID, Version: entry.Version, MessageID: store.Cut(entry.EventID, 255),
+		SubscriberID: store.Cut(entry.SubscriberID, 255), Pattern: store.EncodeText(entry.Pattern), Dialect: entry.Dialect, Coordinate: writePlace(entry.Source),
 		Letter:     writePlace(entry.Letter),
 		RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount, Status: status,
 		Held:          held,
 		FirstFailedAt: writeTime(entry.FirstFailedAt), LastFailedAt: writeTime(entry.LastFailedAt),
 		NextRetryAt: writeTime(entry.NextRetryAt),
-		Strategy:    cut(string(entry.Strategy), 50), CreatedAt: millis(entry.CreatedAt), UpdatedAt: millis(entry.UpdatedAt),
+		Strategy:    store.Cut(string(entry.Strategy), 50),
+		CreatedAt:   millis(entry.CreatedAt), UpdatedAt: millis(entry.UpdatedAt),
 		ErrorReason: store.EncodeText(entry.Error.Message), ErrorStack: store.EncodeText(entry.Error.Stack),
-		ErrorType: cut(entry.Error.Type, 100),
-		ErrorCode: cut(entry.Error.Code, 100), ErrorContext: store.EncodeText(string(entry.Error.Context)),
+		ErrorType: store.Cut(entry.Error.Type, 100),
+		ErrorCode: store.Cut(entry.Error.Code, 100), ErrorContext: store.EncodeText(string(entry.Error.Context)),
 		Metadata: metadata{
 			Source: store.EncodeText(entry.Service), Priority: entry.Priority, Tags: encodeTexts(entry.Tags),
 			SystemState: systemState(entry.Error.Context),
@@ -180,9 +181,9 @@ func writeEvent(entry store.Entry) (message any, text string) {
 // systemState is the part of an error's context that has a field in the document. The entry's author set it; for an
 // entry from a router, its dead letter did.
 func systemState(context json.RawMessage) any {
-	state := field(context, "systemState")
+	state := store.Field(context, "systemState")
 	if state == nil {
-		state = field(field(context, "context"), "systemState")
+		state = store.Field(store.Field(context, "context"), "systemState")
 	}
 	if state == nil {
 		return nil
@@ -192,15 +193,6 @@ func systemState(context json.RawMessage) any {
 		return string(state)
 	}
 	return kept
-}
-
-// field is a field of an object, or nil.
-func field(object json.RawMessage, name string) json.RawMessage {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(object, &fields) != nil {
-		return nil
-	}
-	return fields[name]
 }
 
 // fit cuts the stack of a document that is too long for MongoDB. The record itself is never cut.
@@ -319,18 +311,6 @@ func readAttempt(a attempt) store.Attempt {
 func writePlace(p store.Place) place { return place{store.EncodeText(p.Topic), p.Partition, p.Offset} }
 func readPlace(p place) store.Place {
 	return store.Place{Topic: store.DecodeText(p.Topic), Partition: p.Partition, Offset: p.Offset}
-}
-
-// cut cuts a text to the length of its column in the management schema, so that an entry is the same in every store.
-func cut(value string, characters int) string {
-	kept := store.EncodeText(value)
-	if len(kept) <= characters {
-		return kept
-	}
-	if runes := []rune(kept); len(runes) > characters {
-		return string(runes[:characters])
-	}
-	return kept
 }
 
 // millis is a time with MongoDB's precision.

@@ -130,7 +130,7 @@ func (s *Store) filter(query store.Query) bson.D {
 	if len(query.ErrorTypes) > 0 {
 		types := make([]string, len(query.ErrorTypes))
 		for i, name := range query.ErrorTypes {
-			types[i] = cut(name, 100)
+			types[i] = store.Cut(name, 100)
 		}
 		put("errorType", bson.D{{Key: "$in", Value: types}})
 	}
@@ -141,10 +141,10 @@ func (s *Store) filter(query store.Query) bson.D {
 		put("metadata.source", store.EncodeText(query.Service))
 	}
 	if query.EventID != "" {
-		put("messageId", cut(query.EventID, 255))
+		put("messageId", store.Cut(query.EventID, 255))
 	}
 	if query.SubscriberID != "" {
-		put("subscriberId", cut(query.SubscriberID, 255))
+		put("subscriberId", store.Cut(query.SubscriberID, 255))
 	}
 	if created := between(query.CreatedFrom, query.CreatedTo); created != nil {
 		put("createdAt", created)

@@ -1,12 +1,10 @@
 package mongo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -27,7 +25,8 @@ func foundFields() bson.D { return bson.D{{Key: "_id", Value: 1}, {Key: "version
 // Claim locks up to limit due entries for the worker: it finds the due entries and then locks them one by one. It skips
 // an entry that another worker has locked first. Each worker begins at a different one of the found entries, because
 // workers that poll together find the same ones.
-func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration, limit int) ([]store.Entry, error) {
+func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration,
+	limit int) (claimed []store.Entry, err error) {
 	if worker == "" || lease <= 0 || limit < 1 {
 		return nil, fmt.Errorf(
 			"claiming dead letters: a worker's name, a lease and a limit above 0 are needed, got %q, %s, %d", worker,
@@ -36,36 +35,28 @@ func (s *Store) Claim(ctx context.Context, worker string, lease time.Duration, l
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	var claimed []store.Entry
+	defer func() { store.SortDue(claimed) }()
 	for len(claimed) < limit {
 		now, err := s.Now(ctx)
 		if err != nil {
-			return sorted(claimed), err
+			return claimed, err
 		}
 		candidates, err := s.due(ctx, now, limit-len(claimed))
 		if err != nil || len(candidates) == 0 {
-			return sorted(claimed), err
+			return claimed, err
 		}
 		start := rand.IntN(len(candidates))
 		for i := range candidates {
 			entry, won, err := s.lock(ctx, candidates[(start+i)%len(candidates)], worker, now, lease)
 			if err != nil {
-				return sorted(claimed), err
+				return claimed, err
 			}
 			if won {
 				claimed = append(claimed, entry)
 			}
 		}
 	}
-	return sorted(claimed), nil
-}
-
-// sorted sorts entries in the order of the document's query.
-func sorted(claimed []store.Entry) []store.Entry {
-	slices.SortFunc(claimed, func(a, b store.Entry) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
-	return claimed
+	return claimed, nil
 }
 
 // dueFilter is the document's query for pending entries, by the server's clock.
@@ -123,7 +114,7 @@ func (s *Store) lock(ctx context.Context, candidate found, worker string, now ti
 // held selects an entry by a worker's lock.
 func (s *Store) held(lock store.Lock) bson.D {
 	return append(bson.D{{Key: "_id", Value: lock.ID}, {Key: "version", Value: lock.Version},
-		{Key: "lockedBy", Value: cut(lock.Worker, 255)}},
+		{Key: "lockedBy", Value: store.Cut(lock.Worker, 255)}},
 		s.inState(store.Processing)...)
 }
 

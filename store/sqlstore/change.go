@@ -34,7 +34,7 @@ func (db *DB) Settle(ctx context.Context, lock store.Lock, change store.Change) 
 		return fmt.Errorf("settling %s: %w", lock.ID, err)
 	}
 	processing, _ := vocabulary.Write(store.Processing)
-	s.add(" WHERE id = ? AND locked_by = ? AND version = ? AND "+unsearchedStatus+" = ?", id, text(lock.Worker, 255),
+	s.add(" WHERE id = ? AND locked_by = ? AND version = ? AND "+unsearchedStatus+" = ?", id, store.Cut(lock.Worker, 255),
 		lock.Version, processing)
 	changed, err := db.exec(ctx, s)
 	if err != nil {
@@ -92,13 +92,13 @@ func (db *DB) update(from store.State, change store.Change, vocabulary store.Voc
 	s := db.statement("UPDATE dead_letter_queue SET status = ?, held = ?, version = version + 1, updated_at = {now}",
 		status, held)
 	if change.State == store.Processing {
-		s.add(", locked_by = ?, locked_at = {now}, lease_until = {after}", text(change.Worker, 255), change.Lease)
+		s.add(", locked_by = ?, locked_at = {now}, lease_until = {after}", store.Cut(change.Worker, 255), change.Lease)
 	} else {
 		s.add(", locked_by = NULL, locked_at = NULL, lease_until = NULL")
 	}
 	db.scheduled(s, from, change)
 	if change.Strategy != "" {
-		s.add(", retry_strategy = ?", text(string(change.Strategy), 50))
+		s.add(", retry_strategy = ?", store.Cut(string(change.Strategy), 50))
 	}
 	if change.Retried {
 		s.add(", dlq_retry_count = dlq_retry_count + 1")
@@ -114,8 +114,8 @@ func (db *DB) update(from store.State, change store.Change, vocabulary store.Voc
 	if failure := change.Failure; failure != nil {
 		s.add(", last_failed_at = {now}, error_message = ?, error_type = ?, error_code = ?, error_stack_trace = ?, "+
 			"error_context = ?",
-			orNull(text(failure.Message, 0)), orNull(text(failure.Type, 100)), orNull(text(failure.Code, 100)),
-			orNull(text(failure.Stack, 0)), document(failure.Context))
+			orNull(store.EncodeText(failure.Message)), orNull(store.Cut(failure.Type, 100)),
+			orNull(store.Cut(failure.Code, 100)), orNull(store.EncodeText(failure.Stack)), document(failure.Context))
 	}
 	if change.Value != nil {
 		s.add(", original_value = ?", change.Value)
@@ -150,7 +150,7 @@ func resolved(s *statement, change store.Change) error {
 	}
 	notes := change.Notes
 	if end := change.Resolution; end != nil {
-		s.add(", resolution_strategy = ?, resolved_by = ?, resolution_timestamp = ", end.How, orNull(text(end.By, 255)))
+		s.add(", resolution_strategy = ?, resolved_by = ?, resolution_timestamp = ", end.How, orNull(store.Cut(end.By, 255)))
 		if end.At.IsZero() {
 			s.add("{now}")
 		} else {
@@ -161,7 +161,7 @@ func resolved(s *statement, change store.Change) error {
 		}
 	}
 	if notes != "" {
-		s.add(", resolution_notes = ?", text(notes, 0))
+		s.add(", resolution_notes = ?", store.EncodeText(notes))
 	}
 	return nil
 }

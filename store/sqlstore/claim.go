@@ -1,11 +1,9 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/store"
@@ -35,9 +33,9 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 		// lock more than the limit. It selects by id alone: with created_at, PostgreSQL would use the index on that, in
 		// which all rows of a batch have one value.
 		s.add("WITH due AS MATERIALIZED (SELECT id AS due_id"+due+" FOR UPDATE SKIP LOCKED) ", pending, none, limit)
-		s.add(lock+" FROM due WHERE id = due_id", processing, held, text(worker, 255), lease)
+		s.add(lock+" FROM due WHERE id = due_id", processing, held, store.Cut(worker, 255), lease)
 	} else {
-		s.add(lock, processing, held, text(worker, 255), lease)
+		s.add(lock, processing, held, store.Cut(worker, 255), lease)
 		s.add(" WHERE id IN (SELECT id"+due+")", pending, none, limit)
 	}
 	s.add(" RETURNING " + columns)
@@ -49,28 +47,19 @@ func (db *DB) Claim(ctx context.Context, worker string, lease time.Duration, lim
 	if err != nil {
 		return nil, refused("claiming dead letters", err)
 	}
-	slices.SortFunc(claimed, func(a, b store.Entry) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
+	store.SortDue(claimed)
 	return claimed, nil
 }
 
 // entries reads the entries that a statement returns.
 func entries(ctx context.Context, on querier, s *statement,
 	vocabulary store.Vocabulary) (all []store.Entry, err error) {
-	rows, err := on.QueryContext(ctx, s.text.String(), s.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		entry, err := scan(rows, vocabulary)
-		if err != nil {
-			return nil, err
-		}
+	err = each(ctx, on, s, func(row scanner) error {
+		entry, err := scan(row, vocabulary)
 		all = append(all, entry)
-	}
-	return all, rows.Err()
+		return err
+	})
+	return all, err
 }
 
 // Renew implements store.Locker.
@@ -83,7 +72,7 @@ func (db *DB) Renew(ctx context.Context, lock store.Lock, lease time.Duration) e
 		return err
 	}
 	s := db.statement("UPDATE dead_letter_queue SET lease_until = {after} WHERE id = ? AND locked_by = ? AND version = ?",
-		lease, id, text(lock.Worker, 255), lock.Version)
+		lease, id, store.Cut(lock.Worker, 255), lock.Version)
 	changed, err := db.exec(ctx, s)
 	if err != nil {
 		return refused("renewing a lease", err)

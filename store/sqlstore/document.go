@@ -23,11 +23,6 @@ type attemptError struct {
 	Message string `json:"message"`
 }
 
-type headerRow struct {
-	Key   string `json:"key"`
-	Value []byte `json:"value"`
-}
-
 func attemptsJSON(all []store.Attempt) string {
 	rows := make([]attemptRow, len(all))
 	for i, attempt := range all {
@@ -67,21 +62,20 @@ func attempts(kept []byte) ([]store.Attempt, error) {
 }
 
 func headersJSON(all []store.Header) string {
-	rows := make([]headerRow, len(all))
+	rows := make([]store.Header, len(all))
 	for i, header := range all {
-		rows[i] = headerRow{store.EncodeText(header.Key), header.Value}
+		rows[i] = store.Header{Key: store.EncodeText(header.Key), Value: header.Value}
 	}
 	return encode(rows)
 }
 
 func headersOf(kept []byte) ([]store.Header, error) {
-	var rows []headerRow
-	if err := json.Unmarshal(kept, &rows); err != nil || len(rows) == 0 {
+	var all []store.Header
+	if err := json.Unmarshal(kept, &all); err != nil || len(all) == 0 {
 		return nil, err
 	}
-	all := make([]store.Header, len(rows))
-	for i, row := range rows {
-		all[i] = store.Header{Key: store.DecodeText(row.Key), Value: row.Value}
+	for i := range all {
+		all[i].Key = store.DecodeText(all[i].Key)
 	}
 	return all, nil
 }

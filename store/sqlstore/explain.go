@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -26,26 +25,19 @@ func (db *DB) Explain(ctx context.Context, query store.Query) (string, error) {
 	return db.plan(ctx, s)
 }
 
-func (db *DB) plan(ctx context.Context, s *statement) (text string, err error) {
-	explain, plan := "EXPLAIN QUERY PLAN ", []string(nil)
+func (db *DB) plan(ctx context.Context, s *statement) (string, error) {
+	var line string
+	explain, into := "EXPLAIN QUERY PLAN ", []any{new(int), new(int), new(int), &line}
 	if db.engine.numbered {
-		explain = "EXPLAIN "
+		explain, into = "EXPLAIN ", []any{&line}
 	}
-	rows, err := db.read.QueryContext(ctx, explain+s.text.String(), s.args...)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var line string
-		into := []any{&line}
-		if !db.engine.numbered {
-			into = []any{new(int), new(int), new(int), &line}
-		}
-		if err := rows.Scan(into...); err != nil {
-			return "", err
-		}
+	explained := &statement{args: s.args}
+	explained.text.WriteString(explain + s.text.String())
+	var plan []string
+	err := each(ctx, db.read, explained, func(row scanner) error {
+		err := row.Scan(into...)
 		plan = append(plan, line)
-	}
-	return strings.Join(plan, "\n"), rows.Err()
+		return err
+	})
+	return strings.Join(plan, "\n"), err
 }

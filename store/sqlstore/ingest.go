@@ -103,7 +103,7 @@ func (db *DB) ingestPostgres(ctx context.Context, entries []store.Entry, rows []
 				var batch pgx.Batch
 				for i, row := range rows {
 					source := entries[i].Source
-					batch.Queue(insert, append([]any{text(source.Topic, 0), source.Partition, source.Offset, entries[i].ID},
+					batch.Queue(insert, append([]any{store.EncodeText(source.Topic), source.Partition, source.Offset, entries[i].ID},
 						row...)...).
 						Exec(func(tag pgconn.CommandTag) error { fresh += int(tag.RowsAffected()); return nil })
 				}

@@ -121,7 +121,7 @@ func (s *statement) filter(query store.Query, vocabulary store.Vocabulary) {
 		}
 	}
 	if query.Service != "" {
-		s.add(" AND service = ?", text(query.Service, 0))
+		s.add(" AND service = ?", store.EncodeText(query.Service))
 	}
 	for _, bound := range []struct {
 		condition string
@@ -165,7 +165,7 @@ func searches(query store.Query, vocabulary store.Vocabulary) (all []search) {
 		all = append(all, search{"error_type", byAge && n == 1, func(s *statement) {
 			types := make([]string, n)
 			for i, name := range query.ErrorTypes {
-				types[i] = text(name, 100)
+				types[i] = store.Cut(name, 100)
 			}
 			s.in(s.searched("error_type"), types)
 		}})
@@ -181,7 +181,7 @@ func searches(query store.Query, vocabulary store.Vocabulary) (all []search) {
 	}{{"event_id", query.EventID, false}, {"subscriber_id", query.SubscriberID, byAge}} {
 		if one.value != "" {
 			all = append(all, search{one.column, one.ordered, func(s *statement) {
-				s.add(" AND "+s.searched(one.column)+" = ?", text(one.value, 255))
+				s.add(" AND "+s.searched(one.column)+" = ?", store.Cut(one.value, 255))
 			}})
 		}
 	}

@@ -112,7 +112,7 @@ func (db *DB) prepare(ctx context.Context, tx *sql.Tx, all []migration) error {
 	if _, err := tx.ExecContext(ctx, bookkeeping); err != nil {
 		return err
 	}
-	applied, err := appliedMigrations(ctx, tx)
+	applied, err := db.appliedMigrations(ctx, tx)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (db *DB) prepare(ctx context.Context, tx *sql.Tx, all []migration) error {
 
 // apply applies a migration unless it was applied already.
 func (db *DB) apply(ctx context.Context, tx *sql.Tx, one migration) (bool, error) {
-	applied, err := appliedMigrations(ctx, tx)
+	applied, err := db.appliedMigrations(ctx, tx)
 	if err != nil {
 		return false, err
 	}

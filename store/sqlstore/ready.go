@@ -10,21 +10,15 @@ import (
 )
 
 // appliedMigrations are the database's applied migrations, by version.
-func appliedMigrations(ctx context.Context, on querier) (applied map[int]migration, err error) {
-	rows, err := on.QueryContext(ctx, "SELECT version, name, checksum FROM dead_letter_migration")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	applied = map[int]migration{}
-	for rows.Next() {
+func (db *DB) appliedMigrations(ctx context.Context, on querier) (map[int]migration, error) {
+	applied := map[int]migration{}
+	s := db.statement("SELECT version, name, checksum FROM dead_letter_migration")
+	return applied, each(ctx, on, s, func(row scanner) error {
 		var one migration
-		if err := rows.Scan(&one.version, &one.name, &one.checksum); err != nil {
-			return nil, err
-		}
+		err := row.Scan(&one.version, &one.name, &one.checksum)
 		applied[one.version] = one
-	}
-	return applied, rows.Err()
+		return err
+	})
 }
 
 // recognise returns an error for a schema that this program does not know.
@@ -84,7 +78,7 @@ func (db *DB) complete(ctx context.Context, all []migration) error {
 		}
 		return fmt.Errorf("%w: the database has none: migrate it first (dlqbench dlq migrate)", store.ErrNotMigrated)
 	}
-	applied, err := appliedMigrations(ctx, db.read)
+	applied, err := db.appliedMigrations(ctx, db.read)
 	if err != nil {
 		return refused("looking at the schema", err)
 	}

@@ -1,6 +1,8 @@
 package sqlstore
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dlqbench/dlqbench/store"
@@ -27,24 +29,39 @@ func (db *DB) row(entry store.Entry, vocabulary store.Vocabulary) []any {
 	moment := db.engine.moment
 	status, held := vocabulary.Write(entry.State)
 	return []any{
-		entry.ID, orNull(text(entry.EventID, 255)), orNull(text(entry.SubscriberID, 255)), string(entry.OriginalEvent),
-		orNull(text(entry.Error.Message, 0)), orNull(text(entry.Error.Type, 100)), orNull(text(entry.Error.Code, 100)),
-		orNull(text(entry.Error.Stack, 0)),
+		entry.ID, orNull(store.Cut(entry.EventID, 255)), orNull(store.Cut(entry.SubscriberID, 255)),
+		string(entry.OriginalEvent), orNull(store.EncodeText(entry.Error.Message)), orNull(store.Cut(entry.Error.Type, 100)),
+		orNull(store.Cut(entry.Error.Code, 100)), orNull(store.EncodeText(entry.Error.Stack)),
 		document(entry.Error.Context), attemptsJSON(entry.RetryHistory), entry.RetryCount, entry.MaxRetries,
-		status, moment(entry.Resolution.At), orNull(entry.Resolution.How), orNull(text(entry.Resolution.By, 255)),
-		orNull(text(entry.Resolution.Notes, 0)), moment(entry.CreatedAt), moment(entry.UpdatedAt),
-		entry.Version, held, text(entry.Source.Topic, 0), entry.Source.Partition, entry.Source.Offset,
-		text(entry.Letter.Topic, 0), entry.Letter.Partition, entry.Letter.Offset, text(entry.Dialect, 0),
+		status, moment(entry.Resolution.At), orNull(entry.Resolution.How), orNull(store.Cut(entry.Resolution.By, 255)),
+		orNull(store.EncodeText(entry.Resolution.Notes)), moment(entry.CreatedAt), moment(entry.UpdatedAt),
+		entry.Version, held, store.EncodeText(entry.Source.Topic), entry.Source.Partition, entry.Source.Offset,
+		store.EncodeText(entry.Letter.Topic), entry.Letter.Partition, entry.Letter.Offset, store.EncodeText(entry.Dialect),
 		bytesOrNull(entry.Key), bytesOrNull(entry.Value), headersJSON(entry.Headers), moment(entry.FirstFailedAt),
 		moment(entry.LastFailedAt),
-		entry.DLQRetryCount, text(string(entry.Strategy), 50), moment(entry.NextRetryAt), entry.Priority,
-		orNull(text(entry.LockedBy, 255)), moment(entry.LockedAt), moment(entry.LeaseUntil), text(entry.Service, 0),
+		entry.DLQRetryCount, store.Cut(string(entry.Strategy), 50), moment(entry.NextRetryAt), entry.Priority,
+		orNull(store.Cut(entry.LockedBy, 255)), moment(entry.LockedAt), moment(entry.LeaseUntil), store.EncodeText(entry.Service),
 		tagsJSON(entry.Tags),
 	}
 }
 
 // scanner is a row of a result.
 type scanner interface{ Scan(dest ...any) error }
+
+// each calls read with every row that a statement returns, until it fails.
+func each(ctx context.Context, on querier, s *statement, read func(scanner) error) (err error) {
+	rows, err := on.QueryContext(ctx, s.text.String(), s.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
 
 // scan reads an entry. A status outside the vocabulary becomes the entry's state unchanged (Entry.Problem).
 func scan(row scanner, vocabulary store.Vocabulary) (store.Entry, error) {
@@ -80,18 +97,6 @@ func scan(row scanner, vocabulary store.Vocabulary) (store.Entry, error) {
 		return e, fmt.Errorf("reading the tags of %s: %w", e.ID, err)
 	}
 	return e, nil
-}
-
-// text is a text as a column of the given number of characters (0: unlimited) stores it.
-func text(value string, characters int) string {
-	kept := store.EncodeText(value)
-	if characters == 0 || len(kept) <= characters {
-		return kept
-	}
-	if runes := []rune(kept); len(runes) > characters {
-		return string(runes[:characters])
-	}
-	return kept
 }
 
 // nullText reads a text that text stored; NULL is "".

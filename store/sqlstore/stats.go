@@ -51,46 +51,35 @@ func (db *DB) Stats(ctx context.Context) (store.Stats, error) {
 	return stats, refused("counting resolutions", db.resolutions(ctx, vocabulary, &stats))
 }
 
-func (db *DB) counted(ctx context.Context, text string, add func(a, b string, n int64)) (err error) {
-	rows, err := db.read.QueryContext(ctx, text)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
+func (db *DB) counted(ctx context.Context, text string, add func(a, b string, n int64)) error {
+	return each(ctx, db.read, db.statement(text), func(row scanner) error {
 		var a, b string
 		var n int64
-		if err := rows.Scan(nullText{&a}, nullText{&b}, &n); err != nil {
-			return err
+		err := row.Scan(nullText{&a}, nullText{&b}, &n)
+		if err == nil {
+			add(a, b, n)
 		}
-		add(a, b, n)
-	}
-	return rows.Err()
+		return err
+	})
 }
 
 // resolutions counts the resolved entries by how, and computes their mean time in the store.
-func (db *DB) resolutions(ctx context.Context, vocabulary store.Vocabulary, stats *store.Stats) (err error) {
+func (db *DB) resolutions(ctx context.Context, vocabulary store.Vocabulary, stats *store.Stats) error {
 	status, _ := vocabulary.Write(store.Resolved)
 	s := db.statement("SELECT resolution_strategy, count(*), COALESCE(sum("+db.engine.seconds+
 		"), 0) FROM dead_letter_queue WHERE status = ? GROUP BY resolution_strategy", status)
-	rows, err := db.read.QueryContext(ctx, s.text.String(), s.args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
 	all, seconds := int64(0), 0.0
-	for rows.Next() {
+	err := each(ctx, db.read, s, func(row scanner) error {
 		var how string
 		var n int64
 		var took float64
-		if err := rows.Scan(nullText{&how}, &n, &took); err != nil {
-			return err
-		}
+		err := row.Scan(nullText{&how}, &n, &took)
 		stats.Resolutions[how] += n
 		all, seconds = all+n, seconds+took
-	}
+		return err
+	})
 	if all > 0 {
 		stats.MeanInDLQ = time.Duration(seconds / float64(all) * float64(time.Second)).Round(time.Millisecond)
 	}
-	return rows.Err()
+	return err
 }

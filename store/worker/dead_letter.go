@@ -165,24 +165,15 @@ func peek(entry *store.Entry) {
 	if err := json.Unmarshal(entry.Value, &said); err != nil && !errors.As(err, &otherType) {
 		return
 	}
-	entry.Pattern = firstOf(store.EventPattern(entry.Value), entry.Pattern)
-	entry.EventID = firstOf(entry.EventID, string(said.EventID), string(said.EventKey), string(said.ID))
-	entry.Service = firstOf(entry.Service, string(said.Metadata.Source), string(said.Source.Name))
+	entry.Pattern = cmp.Or(store.EventPattern(entry.Value), entry.Pattern)
+	entry.EventID = cmp.Or(entry.EventID, string(said.EventID), string(said.EventKey), string(said.ID))
+	entry.Service = cmp.Or(entry.Service, string(said.Metadata.Source), string(said.Source.Name))
 	if said.Metadata.Priority != 0 {
 		entry.Priority = said.Metadata.Priority
 	}
 	for _, tag := range said.Metadata.Tags {
 		entry.Tags = append(entry.Tags, string(tag))
 	}
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }
 
 // plan sets a new entry's strategy and its first due time, by the store's clock.
