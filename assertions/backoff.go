@@ -186,6 +186,8 @@ func (c *backoff) observe(e *history.Event) {
 	case e.Kind == history.KindFetched:
 		c.noteFetch(e)
 		return
+	case e.Kind == history.KindProduceResponse:
+		c.busy.written(holder{e.Instance, e.Run}, e.Record, e.Time)
 	case c.w.call != nil:
 		if r := c.w.record(e.Record); r.has(markEnded) && c.w.classes[r.outcome] == classRetryable {
 			c.calls[e.Record] += c.w.call.to - c.w.call.from
@@ -205,6 +207,9 @@ func (c *backoff) observe(e *history.Event) {
 	}
 	a := c.w.attempt
 	if a == nil {
+		if e.Kind == history.KindAttemptStart && e.Record == none {
+			c.busy.unreadable(holder{e.Instance, e.Run})
+		}
 		return
 	}
 	if e.Kind == history.KindAttemptStart || e.Kind == history.KindAttemptEnd {
@@ -265,6 +270,7 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 		c.others = c.busy.copied(a.by, lane.topic, b.end+c.waits(a.k-1).least, a.start)
 	case copied && e.Kind == history.KindAttemptEnd:
 		c.busy.copyEnded(a.by, lane.topic, a.end)
+		c.busy.tried[theirs{a.by, a.number}] = lane.topic
 	case c.w.hops:
 	case e.Kind == history.KindAttemptStart:
 		c.others = c.busy.start(a, lane)

@@ -16,6 +16,8 @@ import "time"
 type busy struct {
 	threads map[holder]*thread
 	queues  map[retryLane]*queue
+	// tried are the retry topics of the copies that each process attempted last of a record.
+	tried map[theirs]int16
 }
 
 // retryLane identifies a retry topic at a process.
@@ -48,7 +50,9 @@ type thread struct {
 // wait.
 type pause struct{ least, most time.Duration }
 
-func newBusy() busy { return busy{threads: map[holder]*thread{}, queues: map[retryLane]*queue{}} }
+func newBusy() busy {
+	return busy{threads: map[holder]*thread{}, queues: map[retryLane]*queue{}, tried: map[theirs]int16{}}
+}
 
 func (b *busy) of(by holder) *thread {
 	t := b.threads[by]
@@ -113,6 +117,8 @@ type queue struct {
 	start, end time.Duration
 	// free is when a process that is never late could have attempted the last copy.
 	free time.Duration
+	// unread is the time for attempts since then whose record is not known: they may be those of copies.
+	unread time.Duration
 }
 
 // copied notes that the process attempts a copy that was due, and returns how long after the due time the attempt was
@@ -122,7 +128,7 @@ func (b *busy) copied(by holder, topic int16, due, now time.Duration) time.Durat
 	at := retryLane{by, topic}
 	last, free := b.queues[at], due
 	if last != nil {
-		took := refetch
+		took := refetch + last.unread
 		if last.end != never {
 			took += last.end - last.start
 		}
@@ -132,7 +138,23 @@ func (b *busy) copied(by holder, topic int16, due, now time.Duration) time.Durat
 	return free - due
 }
 
-// copyEnded notes the end of an attempt of a copy.
+// unreadable notes an attempt of a process whose record is not known, such as one at a value without an id.
+func (b *busy) unreadable(by holder) {
+	for at, q := range b.queues {
+		if at.by == by {
+			q.unread += refetch
+		}
+	}
+}
+
+// written notes the answer to a write for a record. A copy is not over until its dead letter or its next copy is there.
+func (b *busy) written(by holder, record int32, now time.Duration) {
+	if topic, copied := b.tried[theirs{by, record}]; copied {
+		b.copyEnded(by, topic, now)
+	}
+}
+
+// copyEnded notes the end of an attempt of a copy, or of what follows it.
 func (b *busy) copyEnded(by holder, topic int16, now time.Duration) {
 	if last := b.queues[retryLane{by, topic}]; last != nil {
 		last.end = now

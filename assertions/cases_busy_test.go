@@ -63,5 +63,27 @@ func busyCases() []testCase {
 		{"late, in a retry topic, long after the copy before", []string{"backoff-late"}, func(b *builder) history.Source {
 			return copies(b).success(0).wait(900 * ms).success(1).commitCopies(0).commit(2).drain().done()
 		}},
+		{"late, in a retry topic, behind a copy whose dead letter takes long", nil, func(b *builder) history.Source {
+			asked := copies(b).attempt(0, history.OutcomePermanent).askLetter(0)
+			b.wait(1500*ms).answerLetter(asked, 0, 0)
+			return b.success(1).commitCopies(0).commit(2).drain().done()
+		}},
+		{"late, in a retry topic, long after the dead letter of the copy before", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				copies(b).attempt(0, history.OutcomePermanent).letter(0)
+				return b.wait(1500 * ms).success(1).commitCopies(0).commit(2).drain().done()
+			}},
+		// Spring asks for the metadata of the dead-letter topic, for which it waits behind a pending fetch.
+		{"late, in a retry topic, behind copies that have no readable id", nil, func(b *builder) history.Source {
+			copies(b).success(0).wait(450 * ms)
+			b.end(b.start(history.None), history.None, history.OutcomeUnknownID)
+			return b.wait(450 * ms).success(1).commitCopies(0).commit(2).drain().done()
+		}},
+		{"late, in a retry topic, long after a copy that has no readable id", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				copies(b).success(0)
+				b.end(b.start(history.None), history.None, history.OutcomeUnknownID)
+				return b.wait(1500 * ms).success(1).commitCopies(0).commit(2).drain().done()
+			}},
 	}
 }
