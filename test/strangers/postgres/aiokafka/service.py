@@ -30,8 +30,22 @@ class Interrupted(Exception):
     """The record was not finished: the service stops, or its partition goes."""
 
 
+class Malformed(Exception):
+    """The value is not an order."""
+
+
+def read(value):
+    """The text of an order and its id."""
+    try:
+        return value.decode(), uuid.UUID(json.loads(value)["orderId"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise Malformed(repr(error)) from error
+
+
 def final(error):
     """Whether trying again would not help."""
+    if isinstance(error, Malformed):
+        return True
     if isinstance(error, grpc.RpcError):
         return error.code() not in RETRYABLE
     return isinstance(error, (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError))
@@ -95,13 +109,15 @@ class Service(ConsumerRebalanceListener):
                 logger.error("commit of %s at %d failed: %s", tp, done, error)
 
     async def handle(self, message):
+        if message.value is None:
+            return  # a deleted order
         attempt = 0
         while not self.interrupt.is_set():
             attempt += 1
             try:
                 await self.process(message)
                 return
-            except (grpc.RpcError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError, KafkaError) as error:
+            except (Malformed, grpc.RpcError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError, KafkaError) as error:
                 if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.FAILED_PRECONDITION:
                     logger.info("refused by the business: %s", error.details())
                     return
@@ -112,11 +128,11 @@ class Service(ConsumerRebalanceListener):
         raise Interrupted
 
     async def process(self, message):
-        receipt = await self.charge(wrappers_pb2.StringValue(value=message.value.decode()), timeout=1)
-        order = json.loads(message.value)
+        text, order = read(message.value)
+        receipt = await self.charge(wrappers_pb2.StringValue(value=text), timeout=1)
         async with self.pool.acquire(timeout=2) as connection, connection.transaction():
-            await connection.execute(INSERT, uuid.UUID(order["orderId"]), receipt.value, timeout=1)
-        result = json.dumps({"order": order["orderId"], "receipt": receipt.value}).encode()
+            await connection.execute(INSERT, order, receipt.value, timeout=1)
+        result = json.dumps({"order": str(order), "receipt": receipt.value}).encode()
         await self.producer.send_and_wait(os.environ["KAFKA_RESULTS_TOPIC"], key=message.key, value=result)
 
     async def dead_letter(self, message, attempts, error):

@@ -99,7 +99,7 @@ def process(database, producer, message):
         try:
             write(database, message)
             return True
-        except (ValueError, KeyError) as failure:  # not an order
+        except (ValueError, KeyError, TypeError) as failure:  # not an order
             return dead_letter(producer, message, attempt, failure)
         except psycopg.errors.RaiseException as failure:
             logger.info("refused by a business rule: %s", failure)
