@@ -5,9 +5,11 @@ package scenarios
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -53,6 +55,34 @@ func Ordered[T any](s *Strict, place string, mapping map[string]T) []string {
 		first, second := s.Where(Below(place, a)), s.Where(Below(place, b))
 		return cmp.Or(cmp.Compare(first.Line, second.Line), cmp.Compare(first.Column, second.Column), strings.Compare(a, b))
 	})
+}
+
+// plainName matches a name that a file gives to settings, a workload or a list of faults.
+var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// Named returns the sound names in the mapping at a place of a file, in its order. It complains about a mapping without
+// any, and about those that are not plain.
+func Named[T any](s *Strict, place string, mapping map[string]T) []string {
+	if s.Has(place) && len(mapping) == 0 {
+		s.Complain(place, "there is nothing in it: write a name and what it stands for, or leave the key out", "")
+	}
+	sound := slices.DeleteFunc(Ordered(s, place, mapping), func(name string) bool { return !s.Sound(Below(place, name)) })
+	for _, name := range sound {
+		if !plainName.MatchString(name) {
+			s.Complain(Below(place, name), "a name has letters, digits, dots, dashes and underscores", "")
+		}
+	}
+	return sound
+}
+
+// ThresholdSet is the override that makes an expression the scenario's threshold with this index, the next after its
+// own.
+func ThresholdSet(index int, expression string) string {
+	quoted := strconv.Quote(expression) // Go and YAML escape all characters of a valid threshold alike
+	if index == 0 {
+		return fmt.Sprintf("expect.thresholds=[%s]", quoted)
+	}
+	return fmt.Sprintf("expect.thresholds[%d]=%s", index, quoted)
 }
 
 // Below is the path of a key of the mapping at a place of a file.

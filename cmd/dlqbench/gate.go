@@ -216,7 +216,7 @@ func (a *app) listGate(suite *gate.Suite, entries []gate.Entry, forecasts map[in
 			state = "waived no longer, it ended on " + waiver.Until
 		}
 		told := reports.SuiteWaiver{Invariant: waiver.Invariant, Anomaly: waiver.Anomaly, Scenario: waiver.Scenario}
-		fmt.Fprintf(a.stdout, "%s: %s %s: %s\n", waiver.Where, told.Names(), state, waiver.Reason)
+		fmt.Fprintf(a.stdout, "%s:%d: %s %s: %s\n", waiver.Where, waiver.Where.Column, told.Names(), state, waiver.Reason)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func dimensions(bench reports.Bench) (all []dimension) {
 		return listed(bench)
 	}
 	for _, axis := range bench.Axes {
-		all = append(all, dimension{label: label(axis, bench.Axes), values: axis.Values,
+		all = append(all, dimension{label: short(axis.Path, bench.SettingPaths()), values: axis.Values,
 			of: func(c reports.BenchCell) (string, string) {
 				rest := append(settingTexts(c, axis.Path), c.Workload, c.Faults)
 				return c.Setting(axis.Path), strings.Join(slices.DeleteFunc(rest, func(s string) bool { return s == "" }), ", ")
@@ -96,22 +96,11 @@ func listed(bench reports.Bench) []dimension {
 	return []dimension{out}
 }
 
-// label is a setting's last word, or its whole path if others end with the same word, as in the names of cells.
-func label(a reports.BenchAxis, all []reports.BenchAxis) string {
-	last := a.Path[strings.LastIndex(a.Path, ".")+1:]
-	for _, other := range all {
-		if other.Path != a.Path && other.Path[strings.LastIndex(other.Path, ".")+1:] == last {
-			return a.Path
-		}
-	}
-	return last
-}
-
 // settingTexts are a cell's settings except one, such as "ordering=key".
 func settingTexts(cell reports.BenchCell, but string) (texts []string) {
 	for _, setting := range cell.Settings {
 		if setting.Path != but {
-			texts = append(texts, setting.Path[strings.LastIndex(setting.Path, ".")+1:]+"="+setting.Value)
+			texts = append(texts, lastWord(setting.Path)+"="+setting.Value)
 		}
 	}
 	return texts

@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -197,35 +195,23 @@ func (o option) with(set scenarios.Setting, as string) option {
 
 // short is a path's last word, or the whole path if others end with the same word.
 func short(path string, all []string) string {
-	last := path[strings.LastIndex(path, ".")+1:]
-	for _, other := range all {
-		if other != path && other[strings.LastIndex(other, ".")+1:] == last {
-			return path
-		}
+	last := lastWord(path)
+	if slices.ContainsFunc(all, func(other string) bool { return other != path && lastWord(other) == last }) {
+		return path
 	}
 	return last
 }
 
+func lastWord(path string) string { return path[strings.LastIndex(path, ".")+1:] }
+
 // named lists the named options at a key of the file.
 func named[T any](l *loader, key string, of map[string]T,
 	sets func(name string) []scenarios.Setting) (options []option) {
-	if l.Has(key) && len(of) == 0 {
-		l.Complain(key, "there is nothing in it: write a name and what it stands for, or leave the key out", "")
-	}
-	for _, name := range scenarios.Ordered(l.Strict, key, of) {
-		if !l.Sound(scenarios.Below(key, name)) {
-			continue
-		}
-		if !cellWord.MatchString(name) {
-			l.Complain(scenarios.Below(key, name), "a name has letters, digits, dots, dashes and underscores", "")
-		}
+	for _, name := range scenarios.Named(l.Strict, key, of) {
 		options = append(options, option{name: name, place: scenarios.Below(key, name), sets: sets(name)})
 	}
 	return options
 }
-
-// cellWord matches a valid name of a workload or of a list of faults.
-var cellWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // cell adds a cell, if it can be run and is not a duplicate.
 func (l *loader) cell(of, workload, faults option, seen map[string]string) {
@@ -359,7 +345,7 @@ func (l *loader) searchable(cell *PlannedCell, scenario *scenarios.Scenario, pla
 	// Settings that do not depend on the rate are added here once, so that a probe sets only its rate.
 	cell.Sets = append(cell.Sets, steadySets(scenario)...)
 	if l.Sound("/bound") && !slices.Contains(scenario.Expect.Thresholds, l.spec.Bound) {
-		cell.Sets = append(cell.Sets, boundSet(scenario, l.spec.Bound))
+		cell.Sets = append(cell.Sets, scenarios.ThresholdSet(len(scenario.Expect.Thresholds), l.spec.Bound))
 	}
 	highest := l.spec.Search.Highest
 	if _, _, err := scenarios.ParseForSubject(l.name, l.source,
@@ -379,15 +365,6 @@ func steadySets(scenario *scenarios.Scenario) []string {
 		return nil
 	}
 	return []string{"workload.steps=null", "workload.duration=" + scenario.Workload.Duration.String()}
-}
-
-// boundSet adds the bound to the scenario's thresholds.
-func boundSet(scenario *scenarios.Scenario, bound string) string {
-	quoted := strconv.Quote(bound) // Go and YAML escape all characters of a valid threshold alike
-	if at := len(scenario.Expect.Thresholds); at > 0 {
-		return fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted)
-	}
-	return fmt.Sprintf("expect.thresholds=[%s]", quoted)
 }
 
 func (l *loader) refusedRate(place string, highest units.Rate, err error) {

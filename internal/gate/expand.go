@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -120,7 +121,7 @@ func (l *loader) described(entry *Entry, name string, data []byte, one Selection
 	}
 	if isOwn(name) {
 		line, column := scenarios.KeyAt(data, "/name")
-		entry.Where = Place{name, line, column}
+		entry.Where = reports.SuitePlace{File: name, Line: line, Column: column}
 	}
 	return true
 }
@@ -190,7 +191,7 @@ func (l *loader) refused(entry *Entry, name string, err error) bool {
 		why = strings.Join(messages, "; ")
 	}
 	if entry.pattern {
-		l.suite.LeftOut = append(l.suite.LeftOut, LeftOut{name, why})
+		l.suite.LeftOut = append(l.suite.LeftOut, reports.SuiteLeft{Scenario: name, Why: why})
 		return false
 	}
 	with := ""
@@ -218,12 +219,7 @@ func (l *loader) overrides(plain *scenarios.Scenario, one Selection) []string {
 		return slices.Contains(plain.Expect.Thresholds, expression) || slices.Contains(l.unusable, expression)
 	})
 	for i, expression := range more {
-		quoted := strconv.Quote(expression) // Go and YAML escape all characters of a valid threshold alike
-		if at := len(plain.Expect.Thresholds) + i; at > 0 {
-			sets = append(sets, fmt.Sprintf("expect.thresholds[%d]=%s", at, quoted))
-			continue
-		}
-		sets = append(sets, fmt.Sprintf("expect.thresholds=[%s]", quoted))
+		sets = append(sets, scenarios.ThresholdSet(len(plain.Expect.Thresholds)+i, expression))
 	}
 	return sets
 }
@@ -328,8 +324,8 @@ func (l *loader) dropRepeated() {
 		seen[entry.Key()] = true
 		return drop
 	})
-	seenOut := map[LeftOut]bool{}
-	l.suite.LeftOut = slices.DeleteFunc(l.suite.LeftOut, func(out LeftOut) bool {
+	seenOut := map[reports.SuiteLeft]bool{}
+	l.suite.LeftOut = slices.DeleteFunc(l.suite.LeftOut, func(out reports.SuiteLeft) bool {
 		drop := seenOut[out]
 		seenOut[out] = true
 		return drop

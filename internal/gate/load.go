@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -26,7 +26,7 @@ type Suite struct {
 	File    string
 	Entries []Entry
 	// LeftOut are scenarios that a pattern selects but that cannot be run here.
-	LeftOut []LeftOut
+	LeftOut []reports.SuiteLeft
 	Waivers []Exemption
 	// Required are the invariants that must be judged.
 	Required []Requirement
@@ -54,27 +54,16 @@ type Entry struct {
 	Sets []string
 	// Where is the place that a finding about the run points to: the scenario's name in a file of the repository, or
 	// the entry of dlqbench.yaml.
-	Where Place
+	Where reports.SuitePlace
 	// listed is the place in dlqbench.yaml that selects the run; pattern reports whether it selects others, too.
 	listed  string
 	pattern bool
 }
 
-// Place is a position in a file. Lines and columns count from 1.
-type Place struct {
-	File         string
-	Line, Column int
-}
-
-func (p Place) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
-
-// LeftOut is a scenario that is not run, and the reason.
-type LeftOut struct{ Scenario, Why string }
-
 // Exemption is a waiver and its place in the file.
 type Exemption struct {
 	Waiver
-	Where Place
+	Where reports.SuitePlace
 	// ends is the end of its last day.
 	ends time.Time
 }
@@ -216,24 +205,15 @@ func (l *loader) readSettings() {
 		l.settings = []named{{}}
 		return
 	}
-	for _, name := range scenarios.Ordered(l.Strict, "/settings", l.config.Settings) {
-		place := scenarios.Below("/settings", name)
-		if !settingsName.MatchString(name) {
-			l.Complain(place, "a name has letters, digits, dots, dashes and underscores", "")
-		}
-		l.settings = append(l.settings, named{name, l.Settings(place, l.config.Settings[name])})
-	}
-	if len(l.settings) == 0 && l.Sound("/settings") {
-		l.Complain("/settings", "there is nothing in it: write a name and its settings, or leave the key out", "")
+	for _, name := range scenarios.Named(l.Strict, "/settings", l.config.Settings) {
+		sets := l.Settings(scenarios.Below("/settings", name), l.config.Settings[name])
+		l.settings = append(l.settings, named{name, sets})
 	}
 }
 
-// settingsName matches a valid name of settings.
-var settingsName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-func (l *loader) where(path string) Place {
+func (l *loader) where(path string) reports.SuitePlace {
 	at := l.Where(path)
-	return Place{at.File, at.Line, at.Column}
+	return reports.SuitePlace{File: at.File, Line: at.Line, Column: at.Column}
 }
 
 func (l *loader) leftOut() string {

@@ -15,7 +15,7 @@ import (
 // Requirement is an invariant that must be judged, and its place in dlqbench.yaml.
 type Requirement struct {
 	Invariant string
-	Where     Place
+	Where     reports.SuitePlace
 }
 
 // readRequired checks the names of the required invariants.
@@ -70,7 +70,7 @@ func (s *Suite) require(told *reports.Suite, part bool) {
 func (s *Suite) judgedOf(runs []reports.SuiteRun, required Requirement, subject string,
 	part bool) reports.SuiteRequirement {
 	out := reports.SuiteRequirement{Invariant: required.Invariant, Subject: subject,
-		Where: reports.SuitePlace(required.Where)}
+		Where: required.Where}
 	var open []assertions.Result
 	missing := 0
 	for _, run := range runs {

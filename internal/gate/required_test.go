@@ -64,7 +64,7 @@ func TestRequired(t *testing.T) {
 			for i := range suite.Entries {
 				suite.Entries[i].Subject, suite.Entries[i].SubjectName = "s.yaml", "orders"
 			}
-			suite.Required = []Requirement{{test.required, Place{ConfigFile, 4, 5}}}
+			suite.Required = []Requirement{{test.required, reports.SuitePlace{File: ConfigFile, Line: 4, Column: 5}}}
 			told := gateOf(t, suite, test.shard, test.results)
 			if len(told.Required) != 1 || told.Verdict != test.want {
 				t.Fatalf("it stands as %s: %+v", told.Verdict, told.Required)
@@ -81,7 +81,7 @@ func TestRequired(t *testing.T) {
 func TestRequiredOfEachSubject(t *testing.T) {
 	suite := suiteOf(2)
 	suite.Entries[0].SubjectName, suite.Entries[1].SubjectName = "orders", "mails"
-	suite.Required = []Requirement{{"no-loss", Place{ConfigFile, 4, 5}}}
+	suite.Required = []Requirement{{"no-loss", reports.SuitePlace{File: ConfigFile, Line: 4, Column: 5}}}
 	told := gateOf(t, suite, Shard{}, map[int][]assertions.Result{1: {{Name: "no-loss", Status: assertions.Pass}},
 		2: {{Name: "no-loss", Status: assertions.Inconclusive, Why: "too little"}}})
 	if told.Verdict != reports.StandingInconclusive || len(told.Required) != 2 ||

@@ -57,10 +57,7 @@ func (s *Suite) Run(ctx context.Context, options Options) (*reports.Suite, error
 	began := options.Now()
 	entries := s.Part(options.Shard)
 	told := &reports.Suite{Config: s.File, Shard: options.Shard.String(), Started: began.UTC(),
-		Verdict: reports.StandingPass}
-	for _, left := range s.LeftOut {
-		told.LeftOut = append(told.LeftOut, reports.SuiteLeft(left))
-	}
+		Verdict: reports.StandingPass, LeftOut: s.LeftOut}
 	for _, entry := range entries {
 		told.Runs = append(told.Runs, notRun(entry))
 	}
@@ -115,7 +112,7 @@ func (s *Suite) finish(told *reports.Suite, began time.Time, options Options) {
 func notRun(entry Entry) reports.SuiteRun {
 	return reports.SuiteRun{
 		Number: entry.Number, Label: entry.Label(), Scenario: entry.Scenario, Subject: entry.SubjectName, Seed: entry.Seed,
-		Where: reports.SuitePlace(entry.Where), Standing: reports.StandingNotRun, Reasons: []string{"not run yet"},
+		Where: entry.Where, Standing: reports.StandingNotRun, Reasons: []string{"not run yet"},
 	}
 }
 

@@ -23,7 +23,7 @@ func suiteOf(count int) *Suite {
 	for i := range count {
 		name := fmt.Sprintf("scenario-%d", i+1)
 		suite.Entries = append(suite.Entries, Entry{Number: i + 1, Scenario: name, Arg: name,
-			Where: Place{ConfigFile, i + 2, 5}})
+			Where: reports.SuitePlace{File: ConfigFile, Line: i + 2, Column: 5}})
 	}
 	return suite
 }

@@ -52,7 +52,7 @@ func waive(invariant, anomaly, scenario, until string) Exemption {
 	if err != nil {
 		panic(err)
 	}
-	return Exemption{Waiver: Waiver{invariant, anomaly, scenario, "T-1", until}, Where: Place{ConfigFile, 9, 5},
+	return Exemption{Waiver: Waiver{invariant, anomaly, scenario, "T-1", until}, Where: reports.SuitePlace{File: ConfigFile, Line: 9, Column: 5},
 		ends: last.AddDate(0, 0, 1)}
 }
 

@@ -18,7 +18,7 @@ func (s *Suite) waivers(runs []reports.SuiteRun, now time.Time) []reports.SuiteW
 	for _, waiver := range s.Waivers {
 		one := reports.SuiteWaiver{
 			Invariant: waiver.Invariant, Anomaly: waiver.Anomaly, Scenario: waiver.Scenario, Reason: waiver.Reason,
-			Until: waiver.Until, Where: reports.SuitePlace(waiver.Where), Expired: waiver.Expired(now),
+			Until: waiver.Until, Where: waiver.Where, Expired: waiver.Expired(now),
 		}
 		needless := true
 		for _, entry := range s.Entries {
