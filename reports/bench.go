@@ -364,13 +364,7 @@ func ReadBench(r io.Reader) (Bench, error) {
 
 // Count returns the number of cells in the state.
 func (b Bench) Count(state BenchState) int {
-	n := 0
-	for _, cell := range b.Cells {
-		if cell.State == state {
-			n++
-		}
-	}
-	return n
+	return count(b.Cells, func(cell BenchCell) bool { return cell.State == state })
 }
 
 // Behind says how the cell fails to keep up with its load: in most of its usable repetitions it fell behind, held not
@@ -400,9 +394,9 @@ func (c BenchCell) Behind() string {
 func (r BenchRepetition) behind() string {
 	switch {
 	case r.Search != nil && r.Search.Limit == BenchLimitNone:
-		return fmt.Sprintf("it held not even the lowest rate, %s", PerSecond(r.Search.Above))
+		return fmt.Sprintf("it held not even the lowest rate, %s", units.PerSecond(r.Search.Above))
 	case r.Knee != nil && r.Knee.Rate == 0 && r.Knee.Limit == BenchLimitNone:
-		return fmt.Sprintf("it did not keep up with the first step, %s", PerSecond(r.Knee.Above))
+		return fmt.Sprintf("it did not keep up with the first step, %s", units.PerSecond(r.Knee.Above))
 	}
 	return r.Run.Behind
 }
@@ -435,6 +429,3 @@ func (r BenchRepetition) Finished() bool {
 func (r BenchRepetition) ThresholdsMissed() bool {
 	return slices.ContainsFunc(r.Run.Thresholds, func(t measure.Threshold) bool { return !t.Met })
 }
-
-// PerSecond formats a rate for people: 1,200/s.
-func PerSecond(v float64) string { return units.PerSecond(v) }

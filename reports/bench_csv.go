@@ -69,24 +69,14 @@ func BenchCellsCSV(w io.Writer, bench Bench) error {
 }
 
 func writeTable[R any](w io.Writer, columns []column[R], rows []R) error {
-	table := csv.NewWriter(w)
-	line := make([]string, len(columns))
-	for i, c := range columns {
-		line[i] = c.name
-	}
-	if err := table.Write(line); err != nil {
-		return fmt.Errorf("writing the table: %w", err)
-	}
-	for _, row := range rows {
-		for i, c := range columns {
-			line[i] = cellText(c.of(row))
-		}
-		if err := table.Write(line); err != nil {
-			return fmt.Errorf("writing the table: %w", err)
+	lines := make([][]string, len(rows)+1)
+	for _, c := range columns {
+		lines[0] = append(lines[0], c.name)
+		for i, row := range rows {
+			lines[i+1] = append(lines[i+1], cellText(c.of(row)))
 		}
 	}
-	table.Flush()
-	if err := table.Error(); err != nil {
+	if err := csv.NewWriter(w).WriteAll(lines); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
 	}
 	return nil

@@ -36,13 +36,6 @@ type BenchFigure struct {
 
 // BenchFigures returns the figures of a bench in this mode, the most informative first.
 func BenchFigures(mode BenchMode) []BenchFigure {
-	latency := func(name string, words string, quantile func(measure.Quantiles) time.Duration, suffix string) BenchFigure {
-		return BenchFigure{Name: "latency." + name + "." + suffix, Words: words + " " + suffix, Unit: BenchUnitTime,
-			Of: func(r BenchRepetition) (float64, bool) {
-				of, found := r.Run.Latency[name]
-				return quantile(of.Quantiles).Seconds(), found && of.Count > 0
-			}}
-	}
 	p50 := func(q measure.Quantiles) time.Duration { return q.P50 }
 	p99 := func(q measure.Quantiles) time.Duration { return q.P99 }
 	figures := []BenchFigure{
@@ -50,9 +43,10 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 			Of: func(r BenchRepetition) (float64, bool) {
 				return r.Run.Throughput.Processed, r.Run.Throughput.Offered > 0
 			}},
-		latency(measure.LatencySuccess, "success", p50, "p50"), latency(measure.LatencySuccess, "success", p99, "p99"),
-		latency(measure.LatencyDeadLetter, "dead letter", p99, "p99"),
-		latency(measure.LatencyCommitDelay, "commit delay", p99, "p99"),
+		latencyFigure(measure.LatencySuccess, "success", p50, "p50"),
+		latencyFigure(measure.LatencySuccess, "success", p99, "p99"),
+		latencyFigure(measure.LatencyDeadLetter, "dead letter", p99, "p99"),
+		latencyFigure(measure.LatencyCommitDelay, "commit delay", p99, "p99"),
 		{Name: "share.duplicates", Words: "duplicates", Unit: BenchUnitShare, Of: func(r BenchRepetition) (float64, bool) {
 			return float64(r.Run.Ledger.Duplicates) / float64(max(r.Run.Ledger.Acknowledged, 1)), r.Run.Ledger.Acknowledged > 0
 		}},
@@ -62,6 +56,15 @@ func BenchFigures(mode BenchMode) []BenchFigure {
 		{Name: "recovery.steady", Words: "longest recovery", Unit: BenchUnitTime, Of: longestRecovery},
 	}
 	return append(mode.Own(), figures...)
+}
+
+// latencyFigure is a quantile of a latency, whose name in thresholds ends with suffix.
+func latencyFigure(name, words string, quantile func(measure.Quantiles) time.Duration, suffix string) BenchFigure {
+	return BenchFigure{Name: "latency." + name + "." + suffix, Words: words + " " + suffix, Unit: BenchUnitTime,
+		Of: func(r BenchRepetition) (float64, bool) {
+			of := r.Run.Latency[name]
+			return quantile(of.Quantiles).Seconds(), of.Count > 0
+		}}
 }
 
 // RateHeld is the figure of a search.

@@ -142,7 +142,7 @@ func benchFacts(bench Bench) []document.KeyValue {
 			continue
 		}
 		note, best := "best", bestOf(bench, column.Higher, func(cell BenchCell) (float64, bool) {
-			values := cell.Figures(column.BenchFigure)
+			values := cell.Figures(column)
 			return stats.Median(values), len(values) > 0
 		})
 		if best == nil && column.Name == RateHeld {
@@ -190,13 +190,13 @@ func benchCells(bench Bench) document.Table {
 	columns, front := benchColumns(bench), onFront(bench)
 	deciding := []string{primary(bench.Mode).Name, "latency.success.p99", "share.duplicates", "recovery.steady",
 		"recovery.drain", "latency.success.p50"}
-	rank := func(column benchColumn) int {
+	rank := func(column BenchFigure) int {
 		if at := slices.Index(deciding, column.Name); at >= 0 {
 			return at
 		}
 		return len(deciding)
 	}
-	slices.SortStableFunc(columns, func(a, b benchColumn) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(columns, func(a, b BenchFigure) int { return cmp.Compare(rank(a), rank(b)) })
 	out := document.Table{Columns: []document.Column{{Title: "cell"}}}
 	for i, column := range columns {
 		out.Columns = append(out.Columns, document.Column{Title: column.Words, Figure: true, Spare: i >= screenFigures})
@@ -239,7 +239,7 @@ func benchWhy(bench Bench) document.Table {
 func benchNoise(bench Bench) []document.KeyValue {
 	var out []document.KeyValue
 	for _, column := range benchColumns(bench) {
-		if noise, known := noiseOf(bench, column.BenchFigure); known {
+		if noise, known := noiseOf(bench, column); known {
 			out = append(out, fact(column.Words, percent(noise), ""))
 		}
 	}

@@ -14,19 +14,15 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// benchColumn is a figure as a column of the cells' table.
-type benchColumn struct{ BenchFigure }
-
 // benchColumns returns the figures that fit into a table of cells, among those that any cell of the bench has.
-func benchColumns(bench Bench) []benchColumn {
-	var out []benchColumn
+func benchColumns(bench Bench) []BenchFigure {
+	var out []BenchFigure
 	for _, figure := range BenchFigures(bench.Mode) {
-		column := benchColumn{figure}
 		if figure.Name != "latency.commit_delay.p99" && slices.ContainsFunc(bench.Cells, func(c BenchCell) bool {
-			value, _ := column.shown(c)
+			value, _ := figure.shown(c)
 			return value != ""
 		}) {
-			out = append(out, column)
+			out = append(out, figure)
 		}
 	}
 	return out
@@ -34,11 +30,11 @@ func benchColumns(bench Bench) []benchColumn {
 
 // shown returns the figure of a cell with its spread, "" if the cell has none. A rate is marked as a lower bound if
 // no search of the cell was limited by the consumer.
-func (c benchColumn) shown(cell BenchCell) (value, spread string) {
-	if summary := stats.Summarize(cell.Figures(c.BenchFigure)); summary.Count > 0 {
-		return c.Unit.Text(summary.Median), spreadText(summary)
+func (f BenchFigure) shown(cell BenchCell) (value, spread string) {
+	if summary := stats.Summarize(cell.Figures(f)); summary.Count > 0 {
+		return f.Unit.Text(summary.Median), spreadText(summary)
 	}
-	if least, known := cell.heldAtLeast(); known && c.Name == RateHeld {
+	if least, known := cell.heldAtLeast(); known && f.Name == RateHeld {
 		return "≥ " + units.PerSecond(least), ""
 	}
 	return "", ""
@@ -261,7 +257,7 @@ func benchAbout(bench Bench) []string {
 // benchDifference compares one cell with the first that kept its promises.
 type benchDifference struct {
 	cell   BenchCell
-	column benchColumn
+	column BenchFigure
 	stats.Difference
 }
 
@@ -297,7 +293,7 @@ func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 				(column.Name != "latency.success.p99" || bench.Mode == BenchMaxThroughput) {
 				continue
 			}
-			pair := stats.Pair{A: base.Figures(column.BenchFigure), B: cell.Figures(column.BenchFigure)}
+			pair := stats.Pair{A: base.Figures(column), B: cell.Figures(column)}
 			if len(pair.A)+len(pair.B) == 0 {
 				continue // lower bounds cannot be compared
 			}

@@ -94,19 +94,11 @@ func comparedFigures() []comparedFigure {
 
 // figuresOfRun returns the figures that a single run has and a bench leaves out.
 func figuresOfRun() []BenchFigure {
-	success := func(quantile func(measure.Quantiles) time.Duration) func(BenchRepetition) (float64, bool) {
-		return func(r BenchRepetition) (float64, bool) {
-			of := r.Run.Latency[measure.LatencySuccess]
-			return quantile(of.Quantiles).Seconds(), of.Count > 0
-		}
-	}
+	p90 := func(q measure.Quantiles) time.Duration { return q.P90 }
+	p999 := func(q measure.Quantiles) time.Duration { return q.P999 }
 	return []BenchFigure{
-		{Name: "latency.success.p90", Unit: BenchUnitTime, Of: success(func(q measure.Quantiles) time.Duration {
-			return q.P90
-		})},
-		{Name: "latency.success.p999", Unit: BenchUnitTime, Of: success(func(q measure.Quantiles) time.Duration {
-			return q.P999
-		})},
+		latencyFigure(measure.LatencySuccess, "success", p90, "p90"),
+		latencyFigure(measure.LatencySuccess, "success", p999, "p999"),
 		{Name: "share.dead_lettered", Unit: BenchUnitShare, Of: func(r BenchRepetition) (float64, bool) {
 			return float64(r.Run.Ledger.DeadLettered) / float64(max(r.Run.Ledger.Acknowledged, 1)), r.Run.Ledger.Acknowledged > 0
 		}},

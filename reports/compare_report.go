@@ -123,17 +123,12 @@ func seeAlso(command string) document.Text {
 }
 
 func sameInvariants(of CompareCase) document.Paragraph {
-	same := int64(0)
-	for _, invariant := range of.Invariants {
-		if invariant.Change == InvariantSame {
-			same++
-		}
-	}
+	same := count(of.Invariants, func(invariant CompareInvariant) bool { return invariant.Change == InvariantSame })
 	if same == 0 {
 		return document.Paragraph{}
 	}
 	return document.Paragraph{Text: document.Plain(
-		units.Plural(same, "invariant stands as", "invariants stand as") + " before.")}
+		units.Plural(int64(same), "invariant stands as", "invariants stand as") + " before.")}
 }
 
 // invariantChange describes the change of an invariant in words.

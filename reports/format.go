@@ -34,6 +34,17 @@ func size(bytes int64) string {
 	return units.Significant(value) + " " + unit
 }
 
+// count returns how many of all are so.
+func count[T any](all []T, so func(T) bool) int {
+	n := 0
+	for _, one := range all {
+		if so(one) {
+			n++
+		}
+	}
+	return n
+}
+
 // counted formats a count of things named in the plural, as in Result.Of: "1 record", "612 commits".
 func counted(n int64, of string) string {
 	return units.Plural(n, singular(of), of)

@@ -104,13 +104,8 @@ func wasMissed(v *assertions.Verdict) string {
 }
 
 func passedHeadline(v *assertions.Verdict) string {
-	held := int64(0)
-	for _, r := range v.Invariants {
-		if r.Status == assertions.Pass {
-			held++
-		}
-	}
-	out := fmt.Sprintf("%s held over %s", units.Plural(held, "invariant", "invariants"),
+	held := count(v.Invariants, func(r assertions.Result) bool { return r.Status == assertions.Pass })
+	out := fmt.Sprintf("%s held over %s", units.Plural(int64(held), "invariant", "invariants"),
 		counted(v.Ledger.Acknowledged, "records"))
 	if len(v.Faults) > 0 {
 		out += " while " + tookEffect(v)

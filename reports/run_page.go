@@ -103,12 +103,7 @@ func headFacts(v *assertions.Verdict) []document.KeyValue {
 	out = append(out, helped("Records in the dead-letter topic, and calls of the downstream for all records.",
 		fact("Dead letters", units.Count(l.DeadLettered), units.Count(l.Attempts)+" attempts")))
 	if all := int64(len(v.Faults)); all > 0 {
-		sound := int64(0)
-		for _, f := range v.Faults {
-			if became(v, f).sound() {
-				sound++
-			}
-		}
+		sound := int64(count(v.Faults, func(f assertions.FaultResult) bool { return became(v, f).sound() }))
 		out = append(out, helped("Planned faults that disturbed something. A fault without effect shows nothing.",
 			warned(sound < all, fact("Faults", units.Count(sound)+" of "+units.Count(all), "took effect"))))
 	}

@@ -218,13 +218,7 @@ func notZero(values []float64) bool { return total(values) != 0 }
 // mean returns the mean of the values that are numbers, NaN if there are none. It is correct for rates. For p50 it is
 // the mean of the parts' medians.
 func mean(values []float64) float64 {
-	n := 0
-	for _, v := range values {
-		if isNumber(v) {
-			n++
-		}
-	}
-	return total(values) / float64(n)
+	return total(values) / float64(count(values, isNumber))
 }
 
 // highest returns the maximum of the values that are numbers, NaN if there are none, so that a thinned curve keeps

@@ -125,13 +125,8 @@ func runStateOrder() []string {
 		RunInProgress, RunUnjudged, RunBroken}
 }
 
-func countRuns(runs []StoredRun, state string) (n int64) {
-	for _, run := range runs {
-		if run.State == state {
-			n++
-		}
-	}
-	return n
+func countRuns(runs []StoredRun, state string) int64 {
+	return int64(count(runs, func(run StoredRun) bool { return run.State == state }))
 }
 
 func stateWord(state string) string {

@@ -164,13 +164,7 @@ func (w SuiteWaiver) Remark() string {
 
 // Count returns the number of runs with the standing.
 func (s Suite) Count(standing Standing) int {
-	n := 0
-	for _, run := range s.Runs {
-		if run.Standing == standing {
-			n++
-		}
-	}
-	return n
+	return count(s.Runs, func(run SuiteRun) bool { return run.Standing == standing })
 }
 
 // Counts lists the number of runs per standing, worst first: "1 failed, 2 waived, 5 passed".

@@ -154,7 +154,7 @@ func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.
 func (a *app) benchProgress(job bench.Job, standing bench.Standing) {
 	at := ""
 	if job.Rate > 0 {
-		at = " at " + reports.PerSecond(job.Rate)
+		at = " at " + units.PerSecond(job.Rate)
 	}
 	left := fmt.Sprintf("at least %s left", units.Text(standing.Least))
 	if least, most := units.Text(standing.Least), units.Text(standing.Most); standing.Measured && least == most {

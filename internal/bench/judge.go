@@ -89,8 +89,8 @@ func (c PlannedCell) outgrown(run reports.BenchRun) string {
 	if growth <= growing*run.Throughput.Offered || growth*(c.Load-c.WarmUp).Seconds() <= fewRecords {
 		return ""
 	}
-	return fmt.Sprintf("the backlog grew by %s: %s were sent, %s were finished", reports.PerSecond(growth),
-		reports.PerSecond(run.Throughput.Sent), reports.PerSecond(run.Throughput.Processed))
+	return fmt.Sprintf("the backlog grew by %s: %s were sent, %s were finished", units.PerSecond(growth),
+		units.PerSecond(run.Throughput.Sent), units.PerSecond(run.Throughput.Processed))
 }
 
 // behind says how the consumer fell behind the load of a run, "" if it kept up. Searches and stepped loads look for the
@@ -162,7 +162,7 @@ func (b breach) String() string {
 	}
 	at := ""
 	if b.rate > 0 {
-		at = ", from " + reports.PerSecond(b.rate) + " on"
+		at = ", from " + units.PerSecond(b.rate) + " on"
 	}
 	return fmt.Sprintf("%s was violated: %s (repetition %s%s)", b.invariant, strings.Join(found, ", "),
 		strings.Join(b.repetitions, ", "), at)
@@ -260,7 +260,7 @@ func unprovenBy(repetition reports.BenchRepetition) string {
 	switch {
 	case search != nil && search.Limit == reports.BenchLimitHarness && search.Rate > 0:
 		return fmt.Sprintf("the consumer holds at least %s; whether it holds more this machine can't show",
-			reports.PerSecond(search.Rate))
+			units.PerSecond(search.Rate))
 	case run.Verdict == "":
 		return run.Error
 	case run.Verdict == assertions.Inconclusive:
@@ -268,7 +268,7 @@ func unprovenBy(repetition reports.BenchRepetition) string {
 	case search != nil && search.Limit == reports.BenchLimitHarness:
 		return "the runs at the lowest rate proved nothing: " + strings.Join(search.Probes[len(search.Probes)-1].Why, "; ")
 	case search != nil && search.Limit == reports.BenchLimitNone:
-		return fmt.Sprintf("not even the lowest rate held, %s", reports.PerSecond(search.Above))
+		return fmt.Sprintf("not even the lowest rate held, %s", units.PerSecond(search.Above))
 	}
 	return ""
 }

@@ -212,7 +212,7 @@ func fallsBehind(part reports.BenchPart, calm time.Duration, before int64) (why 
 	grown := float64(part.Backlog-before) / seconds
 	switch {
 	case part.Sent < leastSent*part.Rate:
-		return fmt.Sprintf("the load generator did not keep the rate: %s were sent", reports.PerSecond(part.Sent)),
+		return fmt.Sprintf("the load generator did not keep the rate: %s were sent", units.PerSecond(part.Sent)),
 			reports.BenchLimitHarness
 	case grown > growing*part.Rate && grown*seconds > fewRecords:
 		return fmt.Sprintf("the backlog grew by %.0f records/s", grown), reports.BenchLimitConsumer

@@ -235,11 +235,7 @@ func code(s string) string {
 
 // fenced returns a code block whose fence is longer than any run of backticks inside.
 func fenced(block string) string {
-	lines := strings.Split(strings.TrimSuffix(block, "\n"), "\n")
-	for i, line := range lines {
-		lines[i] = Visible(line, Whole)
-	}
-	block = strings.Join(lines, "\n")
+	block = visibleLines(block)
 	fence := strings.Repeat("`", max(3, longestRun(block)+1))
 	return fence + "text\n" + block + "\n" + fence + "\n"
 }
