@@ -149,7 +149,7 @@ func (j *judge) weaken(r Result) Result {
 	if r.Why = hidden + ", and that could explain it"; r.Status == Pass {
 		r.Why = hidden + ", and with it perhaps a violation"
 	}
-	r.Status = Inconclusive
+	r.Status, r.Anomalies = Inconclusive, []Anomaly{}
 	return r
 }
 

@@ -468,6 +468,15 @@ func TestMissingPartsOfTheHistory(t *testing.T) {
 			t.Errorf("%s is said to %s though part of the history is missing", r.Name, r.Status)
 		}
 	}
+	// Neither does it keep an anomaly that the missing part could explain.
+	crash := fine(newBuilder()).falls(2, "")
+	if r := resultOf(t, judged(t, crash.done()), "stays-up"); r.Status != Fail || len(r.Anomalies) == 0 {
+		t.Fatalf("a crash is %s, %v", r.Status, r.Anomalies)
+	}
+	r := resultOf(t, judged(t, broken{crash.source(), len(crash.events) - 1}), "stays-up")
+	if r.Status != Inconclusive || len(r.Anomalies) > 0 {
+		t.Errorf("with a part missing, a crash is %s, %v", r.Status, r.Anomalies)
+	}
 	// An anomaly that a dead letter shows by itself stays a failure.
 	b := fine(newBuilder())
 	b.inTopics[len(b.inTopics)-1].ValueHash++
