@@ -232,6 +232,12 @@ func commitCases() []testCase {
 				b.as(1, 0).up().assign(0).commit(2).as(0, 0).commit(1).as(1, 0).commit(2)
 				return b.drain().done()
 			}},
+		{"one that has lost the partition commits less than it had, before its owner has committed",
+			[]string{"commit-regressed"}, func(b *builder) history.Source {
+				b.begin().send(0).send(1).success(0).success(1).commit(2).revoke(0)
+				b.as(1, 0).up().assign(0).as(0, 0).commit(1).as(1, 0).commit(2)
+				return b.drain().done()
+			}},
 		{"one that has lost the partition commits less while its owner's commit is under way", nil,
 			func(b *builder) history.Source {
 				b.begin().send(0).send(1).success(0).success(1).commit(1).revoke(0)

@@ -19,10 +19,10 @@ func commitAfterOutcomeInvariant() Invariant {
 		Promise: "An offset is committed only after every record below it is finished.",
 		Rule: "For every accepted commit of offset N: each fetched record below N is finished when the commit is " +
 			"read; the partition is or was assigned to the committer; N is not beyond the end offset; and offsets do " +
-			"not go back within one assignment. In a share group, each record is finished when it is accepted or " +
-			"rejected. A result that is written in a transaction finishes its record for the offsets of that transaction, " +
-			"and for others when it is committed. A record at which the contract says that the subject halts (poison: " +
-			"halt) is never finished.",
+			"not go back within one assignment, nor by a process that has lost the partition. In a share group, each " +
+			"record is finished when it is accepted or rejected. A result that is written in a transaction finishes its " +
+			"record for the offsets of that transaction, and for others when it is committed. A record at which the " +
+			"contract says that the subject halts (poison: halt) is never finished.",
 		Evidence: "commits with the broker's answers, the answers of the downstream stub, fetches, assignments, and " +
 			"the end offsets from the audit",
 		Cause: "The highest finished offset is committed instead of the end of the finished prefix. Auto-commit is " +
@@ -44,8 +44,8 @@ func commitAfterOutcomeInvariant() Invariant {
 				"1.000 s  instance 0 fetches input-0 offsets 0 to 9",
 				"1.100 s  instance 0 asks to commit input-0 up to offset 12, which is accepted",
 			}},
-			{"commit-regressed", "a commit goes back within one assignment, whether it comes from the owner or from a " +
-				"process that has lost the partition", []string{
+			{"commit-regressed", "a commit goes back within one assignment, or comes from a process that has lost the " +
+				"partition and goes back", []string{
 				"1.000 s  instance 0 commits input-0 up to offset 20",
 				"1.200 s  instance 0 commits input-0 up to offset 15; it has had the partition all along",
 			}},
@@ -107,15 +107,14 @@ func (c *commitAfterOutcome) judgeStranger(one *commit) {
 }
 
 // judgeOrder counts the earlier commit only if its answer had been passed on before the later one was read. Then either
-// the later commit was made with knowledge of the earlier, over any connections; or it reverts a commit of the
-// partition's owner and comes from a process that knows it lost the partition, because it commits in a generation in
-// which it has lost it.
+// the later commit was made with knowledge of the earlier, over any connections; or it comes from a process that knows
+// it lost the partition, because it commits in a generation in which another process has it.
 func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	p := one.partition
 	last := &p.last
-	lost := last.by != one.by && p.assigned && p.has && p.held == last.by
-	same := last.epoch == one.epoch && p.epoch == one.epoch
-	if last.offset > one.offset && (last.by == one.by || lost) && same && one.at >= last.answered {
+	lost := p.assigned && p.has && p.held != one.by
+	same := last.by == one.by && last.epoch == one.epoch
+	if last.offset > one.offset && (same || lost) && p.epoch == one.epoch && one.at >= last.answered {
 		c.saw("commit-regressed", c.aboutOrder(one, *last, lost))
 	}
 	if !one.withheld {
@@ -125,11 +124,12 @@ func (c *commitAfterOutcome) judgeOrder(one *commit) {
 
 // aboutOrder returns a sighting of a commit below the previous one.
 func (c *commitAfterOutcome) aboutOrder(one *commit, before lastCommit, lost bool) sighting {
+	owner := one.partition.held.instance
 	s := c.aboutCommit(one, func() string {
 		if lost {
-			return fmt.Sprintf("partition %d: instance %d, which has lost it, committed offset %d after instance %d, "+
-				"whose it is, had committed offset %d",
-				one.partition.number(), one.by.instance, one.offset, before.by.instance, before.offset)
+			return fmt.Sprintf("partition %d: instance %d, which has lost it to instance %d, committed offset %d after "+
+				"instance %d had committed offset %d",
+				one.partition.number(), one.by.instance, owner, one.offset, before.by.instance, before.offset)
 		}
 		return fmt.Sprintf("partition %d: offset %d was committed after offset %d, within one assignment",
 			one.partition.number(), one.offset, before.offset)

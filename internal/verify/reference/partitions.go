@@ -135,8 +135,8 @@ func (j *judge) again(at int) bool {
 	})
 }
 
-// backwards implements "goes back within one assignment", relative to a commit whose answer the sender had when it sent
-// this one.
+// backwards implements "goes back within one assignment, or by a process that has lost the partition", relative to a
+// commit whose answer had been passed on when the sender sent this one.
 func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 	for i := range commits {
 		c := &commits[i]
@@ -157,7 +157,7 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 		if !c.took() || last == nil || c.ask.Offset >= last.ask.Offset {
 			continue
 		}
-		if by(c.ask, last.ask) && !j.moved(c, last.ask.Time) || j.lost(c, last) {
+		if by(c.ask, last.ask) && !j.moved(c, last.ask.Time) || j.lost(c) {
 			j.sawPartition(outcome, "commit-regressed", topic, partition)
 		}
 	}
@@ -173,26 +173,27 @@ func (j *judge) moved(c *asked, since time.Duration) bool {
 	})
 }
 
-// lost reports whether another process than the sender had been assigned the partition, made the last commit, and still
-// owns the partition.
-func (j *judge) lost(c, last *asked) bool {
-	holds := false
+// lost reports whether another process than the sender had been assigned the partition when the commit was read, and
+// kept it until the answer.
+func (j *judge) lost(c *asked) bool {
+	var owner *history.Event
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Topic != last.ask.Topic || e.Partition != last.ask.Partition || e.Time > c.answer.Time {
+		if e.Topic != c.ask.Topic || e.Partition != c.ask.Partition || e.Time > c.answer.Time {
 			continue
 		}
-		switch e.Kind {
-		case history.KindAssigned:
-			holds = by(e, last.ask)
-		case history.KindRevoked:
-			holds = holds && !by(e, last.ask)
+		before := owner
+		switch {
+		case e.Kind == history.KindAssigned:
+			owner = e
+		case e.Kind == history.KindRevoked && owner != nil && by(e, owner):
+			owner = nil
 		}
-		if !holds && e.Time >= last.ask.Time && (e.Kind == history.KindAssigned || e.Kind == history.KindRevoked) {
+		if owner != before && e.Time >= c.ask.Time {
 			return false
 		}
 	}
-	return holds && !by(c.ask, last.ask)
+	return owner != nil && !by(c.ask, owner)
 }
 
 // passed records a commit past a non-terminal record. A record that no process received lies outside the work to be
