@@ -78,12 +78,12 @@ func parsed() (*template.Template, error) {
 // Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement
 // (dlqbench prove completeness, docs/proof.md): poison-mix, hostile-payloads and dlq-publish-failure name most planted
 // bugs of ordinary consumers; of the others, transient-downstream names the missing jitter, consumer-kill who starts at
-// the latest offset, consumer-rolling-restart what is lost at a stop, and stop-while-dlq-refuses which refused dead
-// letters are. smoke is the quickest, and comes first.
+// the latest offset, consumer-rolling-restart what is lost at a stop, stop-while-dlq-refuses what becomes of refused dead
+// letters then, and scale-up-and-down which offsets outlive a rebalance. smoke is the quickest, and comes first.
 func Suite() []string {
 	return []string{
 		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill",
-		"consumer-rolling-restart", "stop-while-dlq-refuses",
+		"consumer-rolling-restart", "stop-while-dlq-refuses", "scale-up-and-down",
 	}
 }
 
