@@ -712,6 +712,42 @@ func TestStopNamesItsInstance(t *testing.T) {
 	}
 }
 
+// A process that is killed at the end of its grace may never have stopped: a stall of the machine excuses it, and leaves
+// open whether it stops, also if another process did. Another process that did not is named.
+func TestAStopThatIsKilledInAStallLeavesItOpen(t *testing.T) {
+	stall := func(b *builder) { b.stall(1, 300*ms) }
+	for name, one := range map[string]struct {
+		first, second func(*builder)
+		want          Status
+	}{
+		"both end":                       {nil, nil, Pass},
+		"one is killed, and it stalled":  {nil, stall, Inconclusive},
+		"both are killed, and one stood": {func(*builder) {}, stall, Fail},
+	} {
+		b := newBuilder()
+		b.h.Contract().StopGrace = time.Second
+		b.begin().as(1, 0).up().assign(1).as(0, 0).send(0).success(0).commit(1).drain().phase(history.PhaseAudit)
+		for instance, kill := range []func(*builder){one.first, one.second} {
+			if b.as(int16(instance), 0).signal("TERM"); kill == nil {
+				b.exit(0)
+				continue
+			}
+			b.wait(time.Second)
+			kill(b)
+			b.kill()
+		}
+		v := judged(t, b.sealed())
+		r := resultOf(t, v, "graceful-stop")
+		if r.Status != one.want {
+			t.Errorf("%s: %s (%s), want %s", name, r.Status, r.Why, one.want)
+		}
+		if reasons := strings.Join(v.Reasons, "; "); one.want == Inconclusive && !strings.Contains(reasons,
+			"1 stop of 2 ended by KILL only, and the machine stood still in them; run it again, with less other work") {
+			t.Errorf("%s: %s", name, reasons)
+		}
+	}
+}
+
 // endlessCases are histories without a promised number of attempts that end before standing still is proven, and the
 // record that is named as tried again and again, "" if none is.
 func endlessCases() map[string]struct {

@@ -665,7 +665,7 @@ func (c *isolation) excuse(h *holdUp) string {
 		return "rebalance"
 	}
 	if stalled, frozen := c.w.stalls.stalled(h.instance, h.from, h.until); frozen || stalled >= (h.to-h.from)/4 {
-		return "stall"
+		return stallExcuse
 	}
 	if quarter := (h.to - h.from) / 4; c.workedIn(h, h.from+quarter, h.to-quarter) > quarter {
 		return "an attempt was under way"

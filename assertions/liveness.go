@@ -359,7 +359,7 @@ func (c *liveness) excuse(s *served) string {
 		return "a fault was never healed"
 	}
 	if c.w.tookTime(s.held.instance, from, to) {
-		return "stall"
+		return stallExcuse
 	}
 	return ""
 }

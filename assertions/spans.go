@@ -162,7 +162,7 @@ func (w *state) perhapsUnread(by time.Duration) bool {
 // unreadExcuse is the reason that follows from it.
 const unreadExcuse = "schema unknown to the registry"
 
-// stallExcuse is the reason that answersHidden gives for a stall.
+// stallExcuse is the reason why something was not judged that a stall may explain.
 const stallExcuse = "stall"
 
 // answersHidden reports whether, between from and to, an attempt of the instance at the record may not have reached the

@@ -236,7 +236,7 @@ func (c *staysUp) judgeMember(l *life) {
 	case quiet < max(c.w.patience()-session, settling):
 		c.skip("left its group, or looked for it, shortly before the end")
 	case c.w.tookTime(l.by.instance, since, l.out):
-		c.skip("stall")
+		c.skip(stallExcuse)
 	default:
 		c.result.Judged++
 		s := c.ofProcess(max(0, l.left-lookBack), l.out, func() string {

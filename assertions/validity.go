@@ -214,7 +214,7 @@ func (j *judge) open(v *Verdict, measured *measure.Measurements) []Open {
 	for _, r := range v.Invariants {
 		judged = judged || r.Status != NotApplicable
 		if r.Status == Inconclusive {
-			out = append(out, Open{What: r.Name, Invariant: r.Name, Why: r.Why, Do: remedy(r.Name)})
+			out = append(out, Open{What: r.Name, Invariant: r.Name, Why: r.Why, Do: remedy(&r)})
 		}
 	}
 	if !judged {
@@ -228,10 +228,13 @@ func (j *judge) open(v *Verdict, measured *measure.Measurements) []Open {
 }
 
 // remedy says how a run judges an invariant that this one could not.
-func remedy(invariant string) string {
-	_, base, found := strings.Cut(invariant, "/")
+func remedy(of *Result) string {
+	if of.NotJudged[stallExcuse] > 0 {
+		return "run it again, with less other work on the machine"
+	}
+	_, base, found := strings.Cut(of.Name, "/")
 	if !found {
-		base = invariant
+		base = of.Name
 	}
 	for _, about := range Explain(base) {
 		if about.Scenario != "" {
