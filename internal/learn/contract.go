@@ -455,14 +455,22 @@ func ending(code int, signal string) string {
 // poison is about values that can't be read, and records without a value.
 func (l *learned) poison() {
 	l.unreadable()
-	skipped, all := 0, l.unread.marked(history.Tombstone)
+	skipped, fell, all := 0, 0, l.unread.marked(history.Tombstone)
 	for _, r := range all {
-		if r.deadLetters == 0 && len(r.tries) == 0 && l.unread.finished(r) {
+		switch {
+		case r.deadLetters > 0 || len(r.tries) > 0:
+		case l.unread.fellAt(r):
+			fell++
+		case l.unread.finished(r):
 			skipped++
 		}
 	}
 	if l.unread.haltsAtNull() {
 		l.wonder("it halts at a record without a value, and what is behind it waits: %s", l.stopping())
+	}
+	if fell > 0 {
+		l.wonder("%d of %d records without a value were committed, and nothing behind them was tried then: %s", fell,
+			len(all), l.stopping())
 	}
 	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.unread.unnamed() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
@@ -472,7 +480,7 @@ func (l *learned) poison() {
 
 // unreadable is about values that can't be read.
 func (l *learned) unreadable() {
-	deadLettered, skipped, tried, halted, all := 0, 0, 0, 0, l.unread.marked(history.Garbage)
+	deadLettered, skipped, tried, halted, fell, all := 0, 0, 0, 0, 0, l.unread.marked(history.Garbage)
 	places := map[place]bool{}
 	for _, r := range all {
 		switch {
@@ -480,6 +488,8 @@ func (l *learned) unreadable() {
 			deadLettered++
 		case len(r.tries) > 0:
 			tried++
+		case l.unread.fellAt(r):
+			fell++
 		case l.unread.finished(r):
 			skipped++
 		case l.unread.halted(r):
@@ -511,8 +521,9 @@ func (l *learned) unreadable() {
 			units.Plural(int64(len(places)), "partition", "partitions"))
 	default:
 		l.ask("poison", string(history.PoisonDeadLetter),
-			"Of %d unreadable records, %d were dead-lettered, %d called the downstream, %d were committed unprocessed, and at "+
-				"%d it halted.", n, deadLettered, tried, skipped, halted)
+			"Of %d unreadable records, %d were dead-lettered, %d called the downstream, %d were committed unprocessed, at %d "+
+				"it halted, and %d were committed with nothing tried behind them then.", n, deadLettered, tried, skipped, halted,
+			fell)
 	}
 }
 

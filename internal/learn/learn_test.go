@@ -42,6 +42,9 @@ type habits struct {
 	// halts says that nothing of a partition is done from the first value on that can't be read, haltsAtNothing from the
 	// first record without a value.
 	halts, haltsAtNothing bool
+	// falls says that its process ends at a record without a value, or one that can't be read, which auto-commit has
+	// committed. sleeps says that its loop ends there, and the process stays.
+	falls, sleeps bool
 	// ignoresTERM says that it has to be killed in the end.
 	ignoresTERM bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
@@ -136,6 +139,10 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 		last = s.tries(number, planned, unreadable, place)
 	} else {
 		s.unnamed()
+		s.halted[partition] = s.sleeps
+		if s.falls {
+			s.event(history.KindInstanceExited, func(e *history.Event) { e.Code = 1 })
+		}
 	}
 	original := &kgo.Record{Topic: "in", Partition: partition, Offset: offset, Key: []byte("k"), Value: []byte("v"),
 		Headers: []kgo.RecordHeader{{Key: "own", Value: []byte("1")}}, Timestamp: time.UnixMilli(1)}
@@ -382,6 +389,8 @@ func TestContractsFitHabits(t *testing.T) {
 		"at-once":               func(h *habits) { h.first = 0 },
 		"ignores-the-429":       func(h *habits) { h.honours = false },
 		"skips-what-is-odd":     func(h *habits) { h.skips = true },
+		"falls-at-what-is-odd":  func(h *habits) { h.skips, h.falls = true, true },
+		"sleeps-at-what-is-odd": func(h *habits) { h.skips, h.sleeps = true, true },
 		"takes-404-for-success": func(h *habits) { h.skips, h.calls = true, 1 }, // as Micronaut's client
 		"drops-headers":         func(h *habits) { h.skips, h.calls, h.nameless = true, 3, true },
 		"retries-without-id":    func(h *habits) { h.skips, h.calls = true, 3 },

@@ -338,6 +338,27 @@ func (s *seen) finished(r *record) bool {
 	return r.offset >= 0 && s.committed[r.at] > r.offset
 }
 
+// fellAt reports whether the record was committed, and the consumer may not have survived it: a process ended by itself
+// before anything behind it in its partition was tried, or nothing was. Auto-commit commits such records.
+func (s *seen) fellAt(r *record) bool {
+	next, behind := time.Duration(0), false
+	for i := range s.records {
+		one := &s.records[i]
+		if one.at != r.at || one.offset <= r.offset || one.flags&(history.Garbage|history.Tombstone) != 0 {
+			continue
+		}
+		behind = true
+		for _, try := range one.tries {
+			if next == 0 || try.begin < next {
+				next = try.begin
+			}
+		}
+	}
+	return s.finished(r) && behind && (next == 0 || slices.ContainsFunc(s.crashes, func(c crash) bool {
+		return c.at >= r.handed && c.at < next
+	}))
+}
+
 // stillness is how long a record must be left alone to count as one at which the consumer halts. It is more than most
 // consumers wait between two attempts.
 const stillness = 30 * time.Second
