@@ -133,24 +133,12 @@ func (p *Plan) summarize() summary {
 	for i := range p.Due() {
 		record := &p.Records[i]
 		s.Outcomes[record.Outcome.String()]++
-		if record.Healed {
-			s.Healed++
-		}
-		if record.FailsAgain {
-			s.FailAgain++
-		}
-		if record.Tombstone {
-			s.Tombstones++
-		}
-		if record.Garbage {
-			s.Garbage++
-		}
-		if record.Malformed != 0 {
-			s.Malformed++
-		}
-		if record.Repeated {
-			s.Repeated++
-		}
+		s.Healed += flag(record.Healed)
+		s.FailAgain += flag(record.FailsAgain)
+		s.Tombstones += flag(record.Tombstone)
+		s.Garbage += flag(record.Garbage)
+		s.Malformed += flag(record.Malformed != 0)
+		s.Repeated += flag(record.Repeated)
 	}
 	for _, fault := range p.Faults {
 		s.Faults = append(s.Faults, plannedSummary{fault.PlannedFault, fault.Seed, fault.Written})
@@ -182,18 +170,12 @@ func (p *Plan) writeRecords(to io.Writer) error {
 // appendLine appends the record as a line of CSV. A record without a key has an empty key field; one whose key is its
 // id has "id", and one with a key of the samples has the number of that key among them: "sample-key-0".
 func (r *Record) appendLine(line []byte, seq int) []byte {
-	number := func(n int64) { line = append(strconv.AppendInt(line, n, 10), ',') }
-	flag := func(set bool) int64 {
-		if set {
-			return 1
-		}
-		return 0
-	}
-	number(int64(seq))
-	number(int64(r.At))
+	number := func(n int) { line = append(strconv.AppendInt(line, int64(n), 10), ',') }
+	number(seq)
+	number(int(r.At))
 	number(flag(r.Warmup))
 	line = append(append(line, r.Outcome.String()...), ',')
-	number(int64(r.Failures))
+	number(int(r.Failures))
 	switch {
 	case r.Key == history.None:
 	case r.Key == history.KeyIsID:
@@ -204,8 +186,8 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 		line = AppendKey(line, r.Key)
 	}
 	line = append(line, ',')
-	number(int64(r.Partition))
-	number(int64(r.Size))
+	number(int(r.Partition))
+	number(int(r.Size))
 	line = append(append(line, r.value()...), ',')
 	number(flag(r.Healed))
 	number(flag(r.FailsAgain))
@@ -213,25 +195,31 @@ func (r *Record) appendLine(line []byte, seq int) []byte {
 	return line
 }
 
-// value returns the kind of the record's value: a message, a tombstone, garbage, or how it is malformed.
+// flag is 1 if it is set.
+func flag(set bool) int {
+	if set {
+		return 1
+	}
+	return 0
+}
+
+// value returns the kind of the record's value (a message, a tombstone, garbage, or how it is malformed), and what else
+// is unusual about the record.
 func (r *Record) value() string {
-	if r.OddHeaders {
-		plain := *r
-		plain.OddHeaders = false
-		return plain.value() + "+odd-headers"
-	}
-	if r.Repeated {
-		plain := *r
-		plain.Repeated = false
-		return plain.value() + "+repeated"
-	}
+	value := "message"
 	switch {
 	case r.Tombstone:
-		return "tombstone"
+		value = "tombstone"
 	case r.Garbage:
-		return "garbage"
+		value = "garbage"
 	case r.Malformed != 0:
-		return r.Malformed.String()
+		value = r.Malformed.String()
 	}
-	return "message"
+	if r.Repeated {
+		value += "+repeated"
+	}
+	if r.OddHeaders {
+		value += "+odd-headers"
+	}
+	return value
 }

@@ -132,7 +132,7 @@ func estimate(a, b []float64) Difference {
 		return d
 	}
 	if a[0] > 0 && b[0] > 0 {
-		d.byRatios(logarithms(a), logarithms(b))
+		d.byRatios(each(a, math.Log), each(b, math.Log))
 	} else {
 		d.byDifferences(a, b)
 	}
@@ -156,7 +156,7 @@ func (d *Difference) byDifferences(a, b []float64) {
 	d.Shift, d.ShiftLow, d.ShiftHigh, d.Level = hodgesLehmann(a, b)
 	d.Ratio, d.Low, d.High = 1+relative(d.Shift, d.A), 1+relative(d.ShiftLow, d.A), 1+relative(d.ShiftHigh, d.A)
 	if noise := Noise(a, b); !math.IsNaN(noise) {
-		d.Floor = max(noise, leastChange*Median(magnitudes(slices.Concat(a, b))))
+		d.Floor = max(noise, leastChange*Median(each(slices.Concat(a, b), math.Abs)))
 		d.Noise, d.above = relative(d.Floor, d.A), math.Abs(d.Shift) > d.Floor
 	}
 }
@@ -174,18 +174,11 @@ func hodgesLehmann(a, b []float64) (shift, low, high, level float64) {
 	return at(shifts, 0.5), shifts[cut], shifts[len(shifts)-1-cut], level
 }
 
-func logarithms(values []float64) []float64 {
+// each returns what a function makes of each value.
+func each(values []float64, of func(float64) float64) []float64 {
 	out := make([]float64, len(values))
 	for i, v := range values {
-		out[i] = math.Log(v)
-	}
-	return out
-}
-
-func magnitudes(values []float64) []float64 {
-	out := make([]float64, len(values))
-	for i, v := range values {
-		out[i] = math.Abs(v)
+		out[i] = of(v)
 	}
 	return out
 }

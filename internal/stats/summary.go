@@ -101,11 +101,7 @@ func RelativeNoise(groups ...[]float64) float64 {
 		if median == 0 || math.IsNaN(median) {
 			continue
 		}
-		of := make([]float64, len(group))
-		for i, v := range group {
-			of[i] = v / median
-		}
-		scaled = append(scaled, of)
+		scaled = append(scaled, each(group, func(v float64) float64 { return v / median }))
 	}
 	return Noise(scaled...)
 }

@@ -142,10 +142,7 @@ func name(who *drill.Actor) string {
 	if who == nil {
 		return ""
 	}
-	if who.Name == "" {
-		return "the " + string(who.Role)
-	}
-	return who.Name
+	return who.Title()
 }
 
 func by(who *drill.Actor) string {
