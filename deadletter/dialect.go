@@ -112,8 +112,9 @@ type Dialect interface {
 type Traits struct {
 	// Fields names the fields that every dead letter of the dialect has, as in the missing of Open; 16 at most.
 	Fields []string
-	// Position: the dead letter names the partition and offset of the record, not only the topic. Attempts: it has
-	// the number of attempts.
+	// NoTopic: the dead letter does not name the topic of the record. Position: it names the partition and offset, not
+	// only the topic. Attempts: it has the number of attempts.
+	NoTopic  bool
 	Position bool
 	Attempts bool
 	// Headers: a record prepared from the dead letter has its original headers. If OnlyHeaders is not empty, it has
@@ -157,7 +158,7 @@ func Names() []string {
 // lists the known names.
 func Named(name string) (Dialect, error) {
 	if strings.HasPrefix(name, OwnHeadersPrefix) {
-		return parseOwnHeaders(name)
+		return parseOwn(name)
 	}
 	for _, one := range dialects() {
 		if one.name == name {

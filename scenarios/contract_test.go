@@ -335,12 +335,15 @@ func TestEnvelopes(t *testing.T) {
 	for written, want := range map[string]string{
 		"{envelope: sprnig}":             "sprnig",
 		"{envelope: {offset: x-offset}}": "topic",
-		"{envelope: {topic: x, offset: x}}": "s.yaml:4:28: topic and offset are both the header \"x\": each needs one " +
+		"{envelope: {topic: x, offset: x}}": "s.yaml:4:28: topic and offset are both in \"x\": each needs a place " +
 			"of its own",
-		"{envelope: {topic: x, partitoin: p}}": "partitoin",
-		"{envelope: {topic: 'a,b'}}":           "s.yaml:4",
-		"{enabled: false, envelope: plain}":    "enabled: false",
-		"{envelope: 5}":                        "s.yaml:4",
+		"{envelope: {value: original}}":               "no path into the value",
+		"{envelope: {value: $.a..b}}":                 "no path of names",
+		"{envelope: {value: $.a, value_base64: $.b}}": "exclude each other",
+		"{envelope: {topic: x, partitoin: p}}":        "partitoin",
+		"{envelope: {topic: 'a,b'}}":                  "s.yaml:4",
+		"{enabled: false, envelope: plain}":           "enabled: false",
+		"{envelope: 5}":                               "s.yaml:4",
 	} {
 		_, err := ParseSubject("s.yaml", []byte("name: s\nkind: process\ncommand: [s]\ncontract: {dlq: "+written+"}\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {

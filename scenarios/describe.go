@@ -329,7 +329,7 @@ func fidelityPromises(c history.Contract) []string {
 	list := []string{fmt.Sprintf("Dead letters keep %s.", kept(c))}
 	if headers, own := strings.CutPrefix(c.Envelope, deadletter.OwnHeadersPrefix); own {
 		headers = strings.NewReplacer("=", " in ", ",", ", ").Replace(headers)
-		list = append(list, fmt.Sprintf("Dead letters have headers of the subject's own: %s%s.", headers,
+		list = append(list, fmt.Sprintf("Dead letters have an envelope of the subject's own: %s%s.", headers,
 			notHeld(c.Envelope)))
 	} else if c.Envelope != "" {
 		list = append(list, fmt.Sprintf("Dead letters carry the metadata of the dialect %q%s.", c.Envelope,
@@ -427,6 +427,8 @@ func notHeld(envelope string) string {
 		return ""
 	}
 	switch traits := dialect.Traits(); {
+	case traits.NoTopic:
+		return ", which does not say where the record came from"
 	case !traits.Position && !traits.Attempts:
 		return ", which names the source topic but neither partition, offset nor the number of attempts"
 	case !traits.Position:

@@ -111,7 +111,7 @@ func (TextList) SchemaText() string {
 	}`
 }
 
-// UnmarshalJSON reads the name of a dialect, none, or a mapping from fields to headers.
+// UnmarshalJSON reads the name of a dialect, none, or a mapping from fields to places.
 func (e *Envelope) UnmarshalJSON(data []byte) error {
 	var headers map[string]string
 	if json.Unmarshal(data, &headers) == nil && headers != nil {
@@ -121,7 +121,7 @@ func (e *Envelope) UnmarshalJSON(data []byte) error {
 	}
 	var name string
 	if err := json.Unmarshal(data, &name); err != nil {
-		return fmt.Errorf("%s is neither the name of an envelope nor a mapping of fields to headers", data)
+		return fmt.Errorf("%s is neither the name of an envelope nor a mapping of fields to headers and paths", data)
 	}
 	if name == EnvelopeNone {
 		name = ""
@@ -141,10 +141,10 @@ func (Envelope) SchemaText() string {
 		fields = append(fields, strconv.Quote(field)+`: {"type": "string", "pattern": "^[^,=]+$"}`)
 	}
 	return `{
-		"description": "A dialect; none, if no metadata is promised; or the names of the subject's own headers, by field.",
+		"description": "A dialect; none, if no metadata is promised; or by field the subject's own header, or a path such as $.error into the value of the dead letter.",
 		"oneOf": [
 			{"type": "string", "enum": [` + strings.Join(names, ", ") + `]},
-			{"type": "object", "required": ["topic"], "additionalProperties": false,
+			{"type": "object", "minProperties": 1, "additionalProperties": false,
 				"properties": {` + strings.Join(fields, ", ") + `}}
 		]
 	}`

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/format"
 	"github.com/dlqbench/dlqbench/internal/samples"
@@ -251,10 +250,6 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		s.Made[i].Samples = s.Samples.Part(i)
 		c.checkSampleHeaders(s, &s.Made[i])
 	}
-	dialect, err := deadletter.Named(string(s.Contract.DLQ.Envelope))
-	c.refuseIf(err == nil && dialect.Traits().JSON && s.Contract.DLQ.KeepsValue, "/input", "dead letters with the "+
-		"envelope %s hold values that were decoded and encoded again, which can't be compared with samples yet: leave input "+
-		"out, or withdraw the promise (dlq: {keeps_value: false})", s.Contract.DLQ.Envelope)
 }
 
 // readInputs reads what the records are made from: one for all topics, or one for each. It is nil if there is nothing
@@ -692,8 +687,7 @@ func (s *Scenario) unfitRefusable(subject *SubjectFile) string {
 
 // originUnknown reports whether a dead letter does not show which of several input topics its record came from.
 func (s *SubjectFile) originUnknown() bool {
-	return len(s.Input.own()) > 1 && s.Replay.To == "" && s.Replay.Command == nil &&
-		(s.Contract.DLQ.Envelope == "" || s.Contract.DLQ.Envelope == EnvelopeNone)
+	return len(s.Input.own()) > 1 && s.Replay.To == "" && s.Replay.Command == nil && !s.Contract.DLQ.Envelope.namesTopic()
 }
 
 // unfitInput says why records made from the subject's samples can't be what the scenario is about; "" if they can.

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -234,7 +235,7 @@ type DLQSpec struct {
 	KeepsHeaders bool `json:"keeps_headers,omitempty"`
 }
 
-// Envelope is the name of a dialect (see docs/envelopes.md), or that of one made from headers of the subject's own; ""
+// Envelope is the name of a dialect (see docs/envelopes.md), or that of one made from places of the subject's own; ""
 // for none.
 type Envelope string
 
@@ -243,6 +244,12 @@ const (
 	WrittenByConsumer = consumer.WrittenByConsumer
 	WrittenByBroker   = consumer.WrittenByBroker
 )
+
+// namesTopic reports whether dead letters say which topic their record came from.
+func (e Envelope) namesTopic() bool {
+	dialect, err := deadletter.Named(string(e))
+	return err == nil && !dialect.Traits().NoTopic
+}
 
 // EnvelopeNone says that no metadata is promised.
 const EnvelopeNone = "none"

@@ -5,7 +5,9 @@ package learn
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,6 +17,8 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -80,10 +84,11 @@ type field struct{ name, header string }
 // className is a value that names the class of an error: java.io.IOException, pkg.Timeout, ValueError.
 var className = regexp.MustCompile(`^[\pL_$][\pL\pN_$]*([.:]+[\pL_$][\pL\pN_$]*)+$|^[\pL\pN_$]*(Error|Exception)$`)
 
-// fields finds out what the added headers hold; nil unless one of them names the record's topic, without which a dead
-// letter can't go back.
+// fields finds out what the added headers hold, and the members of values that are not those of the records; nil unless
+// one of them names the record's topic, without which a dead letter can't go back, or has its value.
 func (s *seen) fields() []field {
-	names := s.added()
+	held := s.valuePlace()
+	names := append(s.added(), s.members(held)...)
 	var found []field
 	take := func(name string, fits func(deadLetter, string) bool) {
 		for i, header := range names {
@@ -97,7 +102,7 @@ func (s *seen) fields() []field {
 	take("topic", func(l deadLetter, value string) bool {
 		return value == s.header.Topics[s.records[l.record].at.topic].Name
 	})
-	if len(found) == 0 {
+	if len(found) == 0 && held == nil {
 		return nil
 	}
 	take("offset", func(l deadLetter, value string) bool { return number(value) == s.records[l.record].offset })
@@ -109,7 +114,7 @@ func (s *seen) fields() []field {
 	})
 	about := regexp.MustCompile(`(?i)class|type|fqcn|exception|error`) // other dotted names are those of services
 	if i := slices.IndexFunc(names, func(header string) bool {
-		return about.MatchString(header) &&
+		return about.MatchString(lastName(header)) &&
 			s.all(header, func(_ deadLetter, value string) bool { return className.MatchString(value) })
 	}); i >= 0 {
 		found = append(found, field{"class", names[i]})
@@ -120,11 +125,129 @@ func (s *seen) fields() []field {
 	for _, of := range []*regexp.Regexp{
 		regexp.MustCompile(`(?i)message|reason`), regexp.MustCompile(`(?i)cause|error`), regexp.MustCompile(`(?i)exception`),
 	} {
-		if i := slices.IndexFunc(names, of.MatchString); i >= 0 {
-			return append(found, field{"reason", names[i]})
+		if i := slices.IndexFunc(names, func(name string) bool { return of.MatchString(lastName(name)) }); i >= 0 {
+			found = append(found, field{"reason", names[i]})
+			break
 		}
 	}
+	if held != nil {
+		found = append(found, *held)
+	}
 	return found
+}
+
+// path matches a path to a member of a value, as an envelope can have it.
+var path = regexp.MustCompile(`^\$(\.[^.\[\]'"*,=]+)+$`)
+
+// lastName is the name of a header, or that of the member to which a path leads.
+func lastName(place string) string {
+	if path.MatchString(place) {
+		return place[strings.LastIndex(place, "."):]
+	}
+	return place
+}
+
+// valuePlace finds the member of the dead letters' values in which most have the record's value; nil if there is none,
+// or if their values are those of the records.
+func (s *seen) valuePlace() *field {
+	candidates := map[string]bool{}
+	for _, one := range s.deadLetters {
+		if original := s.records[one.record].original; original == nil || same(one.found.Value, original.Value) {
+			continue
+		}
+		var content map[string]any
+		if json.Unmarshal(one.found.Value, &content) == nil {
+			membersOf("$", content, candidates)
+		}
+	}
+	for _, place := range slices.Sorted(maps.Keys(candidates)) {
+		for _, name := range []string{"value", "value_base64"} {
+			of, good, opener := 0, 0, openerOf(name, place)
+			for _, one := range s.deadLetters {
+				original := s.records[one.record].original
+				if original == nil || opener == nil {
+					continue
+				}
+				of++
+				if held := opener.Prepare(one.found).Value; len(original.Value) > 0 &&
+					bytes.Equal(workload.Canonical(held), workload.Canonical(original.Value)) {
+					good++
+				}
+			}
+			if good > 0 && float64(good) >= most*float64(of) {
+				return &field{name, place}
+			}
+		}
+	}
+	return nil
+}
+
+// membersOf collects the paths to the members of an object, at any depth.
+func membersOf(at string, content map[string]any, all map[string]bool) {
+	for name, member := range content {
+		place := at + "." + name
+		if !path.MatchString(place) || len(all) >= mostMembers {
+			continue
+		}
+		all[place] = true
+		if inner, is := member.(map[string]any); is {
+			membersOf(place, inner, all)
+		}
+	}
+}
+
+// mostMembers bounds the members that are looked at.
+const mostMembers = 1000
+
+func openerOf(name, place string) deadletter.Opener {
+	envelope, err := deadletter.OwnHeadersName(map[string]string{name: place})
+	if err != nil {
+		return nil
+	}
+	opener, err := deadletter.Named(envelope)
+	if err != nil {
+		return nil
+	}
+	return opener
+}
+
+// members returns the paths to the texts and numbers that most dead letters have in their values, and their records do
+// not have there; without those inside the record's value, which is held.
+func (s *seen) members(held *field) []string {
+	count := map[string]int{}
+	for _, one := range s.deadLetters {
+		original := s.records[one.record].original
+		if original == nil || same(one.found.Value, original.Value) {
+			continue
+		}
+		for place := range leavesOf(one.found.Value) {
+			if _, own := leavesOf(original.Value)[place]; !own && path.MatchString(place) {
+				count[place]++
+			}
+		}
+	}
+	var places []string
+	for place, n := range count {
+		inside := held != nil && (place == held.header || strings.HasPrefix(place, held.header+"."))
+		if !inside && float64(n) >= most*float64(len(s.deadLetters)) {
+			places = append(places, place)
+		}
+	}
+	slices.Sort(places)
+	return places
+}
+
+// leavesOf returns the texts and numbers in a value by their paths.
+func leavesOf(value []byte) map[string]string {
+	all := map[string]string{}
+	leaves, err := samples.Leaves(value)
+	if err != nil {
+		return nil
+	}
+	for _, leaf := range leaves {
+		all[leaf.At] = leaf.Text
+	}
+	return all
 }
 
 // tellsLittle reports whether a value is a number or a truth value, which is no reason: of a code, a count or a flag.
@@ -149,7 +272,12 @@ func (s *seen) all(header string, fits func(deadLetter, string) bool) bool {
 	return n > 0 && float64(good) >= most*float64(n)
 }
 
+// valueOf returns what stands in a header, or at a path in the value.
 func valueOf(record *kgo.Record, name string) (string, bool) {
+	if path.MatchString(name) {
+		text, has := leavesOf(record.Value)[name]
+		return text, has
+	}
 	for _, header := range record.Headers {
 		if header.Key == name {
 			return string(header.Value), true
@@ -177,6 +305,7 @@ type kept struct{ key, value, headers, of int }
 
 func (s *seen) kept() kept {
 	var count kept
+	inside := s.valuePlace()
 	for _, one := range s.deadLetters {
 		original := s.records[one.record].original
 		if original == nil {
@@ -188,7 +317,7 @@ func (s *seen) kept() kept {
 		if same(held.Key, original.Key) || same(one.found.Key, original.Key) {
 			count.key++
 		}
-		if same(held.Value, original.Value) || same(one.found.Value, original.Value) {
+		if inside != nil || same(held.Value, original.Value) || same(one.found.Value, original.Value) {
 			count.value++
 		}
 		if hasAll(one.found, original) || hasAll(held, original) {
@@ -285,8 +414,12 @@ func (l *learned) envelope() (value, because string) {
 		for _, one := range fields {
 			parts = append(parts, one.name+": "+quoted(one.header))
 		}
-		return "{" + strings.Join(parts, ", ") + "}",
-			"recognised among the headers they add: " + strings.Join(added, ", ") + "." + like(name, lacking)
+		of := "the headers they add"
+		if members := l.seen.members(l.seen.valuePlace()); len(members) > 0 {
+			of, added = "what they add", append(added, members...)
+		}
+		return "{" + strings.Join(parts, ", ") + "}", "recognised among " + of + ": " + strings.Join(added, ", ") + "." +
+			like(name, lacking)
 	}
 	if len(added) == 0 {
 		return "", "they add no headers."

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -444,6 +445,13 @@ func TestContractsFitHabits(t *testing.T) {
 					return h.Key == "dead-letter-exception-class-name"
 				})
 				return full
+			}
+		},
+		"in-json": func(h *habits) {
+			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
+				value, _ := json.Marshal(map[string]any{"original": string(r.Value), "error": map[string]any{"message": f.Reason,
+					"kind": "Timeout", "trace": "at error"}, "retries": f.Attempts, "source": fmt.Sprintf("%s-%d", f.Topic, f.Partition)})
+				return &kgo.Record{Key: r.Key, Value: value}
 			}
 		},
 		"wrapped": func(h *habits) {

@@ -156,7 +156,8 @@ func (r *run) readTopic(ctx context.Context, topic string, do func(*kgo.Record))
 func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dialect) history.Event {
 	event := history.New(history.KindAuditRecord, r.clock.Now())
 	event.Topic, event.Partition, event.Offset = topic, record.Partition, record.Offset
-	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashBytes(asWritten(dialect, record.Value))
+	again := encodesAgain(dialect)
+	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashValue(record.Value, again)
 	if r.repeated(topic, record) {
 		event.Flags |= history.Repeated
 	}
@@ -175,14 +176,14 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		}
 	}
 	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
-		claim := r.claim(dialect, record)
+		claim := r.claim(dialect, record, event.Record)
 		event.Claim = &claim
 		if r.header.Contract().Service != "" {
 			failure, _ := dialect.Open(record)
 			event.Text = failure.Service
 		}
 		held := heldIn(dialect, record)
-		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashBytes(asWritten(dialect, held.Value))
+		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashValue(held.Value, again)
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
 		claim.More = r.beside(dialect, record, held, &event)
 	}
@@ -201,21 +202,18 @@ func heldIn(dialect deadletter.Dialect, letter *kgo.Record) *kgo.Record {
 	return held
 }
 
-// asWritten returns the value in the form that the workload gave it. A dialect that encodes payloads as JSON encodes
-// them anew in the dead letter, and again when the record is replayed.
-func asWritten(dialect deadletter.Dialect, value []byte) []byte {
-	if dialect == nil || !dialect.Traits().JSON {
-		return value
-	}
-	return workload.AsWritten(value)
-}
+// encodesAgain reports whether dead letters of the dialect have values that were decoded as JSON and encoded again.
+func encodesAgain(dialect deadletter.Dialect) bool { return dialect != nil && dialect.Traits().JSON }
 
-// claim is the origin that the dead letter states.
-func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record) history.Claim {
+// claim is the origin that the dead letter of the record with the number states.
+func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record, number int32) history.Claim {
 	failure, missing := dialect.Open(record)
 	claim := history.Claim{
 		Topic: r.header.TopicIndex(failure.Topic), Partition: failure.Partition, Offset: failure.Offset,
 		Attempts: failure.Attempts, Missing: strings.Join(missing, ","),
+	}
+	if inputs := r.inputs(); dialect.Traits().NoTopic && (number >= 0 || len(inputs) == 1) {
+		claim.Topic = inputs[max(int(number), 0)%len(inputs)] // it goes without saying
 	}
 	if claim.Attempts == 0 && (len(missing) > 0 || !dialect.Traits().Attempts) { // the dead letter does not state it
 		claim.Attempts = history.None

@@ -118,7 +118,11 @@ func (r *run) beside(dialect deadletter.Dialect, letter, held *kgo.Record, found
 	}
 	if original := r.originals.records[found.Record]; original != nil {
 		more.Key = differing(original.Key, held.Key)
-		more.Value = differing(original.Value, asWritten(dialect, held.Value))
+		was, is := original.Value, held.Value
+		if encodesAgain(dialect) {
+			was, is = workload.Canonical(was), workload.Canonical(is)
+		}
+		more.Value = differing(was, is)
 		more.Headers = differingHeaders(original.Headers, held.Headers, r.keptHeaders())
 	}
 	return more.Encode()

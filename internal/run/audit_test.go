@@ -10,6 +10,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
 )
 
 // TestWhatADeadLetterHoldsIsItsRecord checks, in every dialect, that the audit compares the original with the record
@@ -40,7 +41,7 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 		if held := heldIn(dialect, letter); bytes.Equal(held.Value, value) {
 			t.Errorf("%s: a changed value is not seen", name)
 		}
-		claim, traits := r.claim(dialect, letter), dialect.Traits()
+		claim, traits := r.claim(dialect, letter, 7), dialect.Traits()
 		want := history.Claim{Topic: 1, Partition: history.None, Offset: history.None, Attempts: history.None}
 		if traits.Position {
 			want.Partition, want.Offset = 1, 5
@@ -56,24 +57,37 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	nowhere, err := deadletter.Named("headers:reason=$.error,value=$.original")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrapped := &kgo.Record{Value: []byte(`{"error":"x","original":{"id":1}}`)}
+	for inputs, topics := range map[string][2]int16{"in": {1, 1}, "dlq,in": {1, history.None}} {
+		r.values.InputTopics = inputs
+		for i, number := range []int32{7, history.None} {
+			if claim := r.claim(nowhere, wrapped, number); claim.Topic != topics[i] || claim.Missing != "" {
+				t.Errorf("without a topic: record %d of %s claims %+v", number, inputs, claim)
+			}
+		}
+	}
 	for tried, want := range map[string]int32{"0": 0, "3": 3, "x": history.None} {
 		letter := &kgo.Record{Headers: []kgo.RecordHeader{{Key: "t", Value: []byte("in")}, {Key: "a", Value: []byte(tried)}}}
-		if claim := r.claim(own, letter); claim.Attempts != want {
+		if claim := r.claim(own, letter, 7); claim.Attempts != want {
 			t.Errorf("%s attempts are claimed as %d", tried, claim.Attempts)
 		}
 	}
 	spaced := deadletter.Hexkit{}.Seal(&kgo.Record{Value: []byte(strings.ReplaceAll(string(value), ":", ": "))}, said)
 	spaced.Value = bytes.ReplaceAll(spaced.Value, []byte("00: 00: 00"), []byte("00:00:00"))
 	for what, got := range map[string][]byte{
-		"a dead letter":    asWritten(deadletter.Hexkit{}, heldIn(deadletter.Hexkit{}, spaced).Value),
-		"a replayed event": asWritten(deadletter.Hexkit{}, deadletter.Hexkit{}.Prepare(spaced).Value),
+		"a dead letter":    heldIn(deadletter.Hexkit{}, spaced).Value,
+		"a replayed event": deadletter.Hexkit{}.Prepare(spaced).Value,
 	} {
-		if !bytes.Equal(got, value) {
+		same := workload.HashValue(got, encodesAgain(deadletter.Hexkit{})) == workload.HashValue(value, true)
+		if bytes.Equal(got, value) || !same {
 			t.Errorf("%s, encoded again by hexkit, is %q", what, got)
 		}
 	}
-	if got := asWritten(deadletter.Spring{}, spaced.Value); bytes.Equal(got, value) ||
-		!bytes.Equal(asWritten(nil, spaced.Value), spaced.Value) {
+	if encodesAgain(deadletter.Spring{}) || encodesAgain(nil) {
 		t.Error("encoded again by a dialect that keeps bytes, the change is not seen")
 	}
 }

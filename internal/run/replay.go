@@ -89,10 +89,9 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 	if r.scenario.Store != nil {
 		return []subject.Launch{r.storeReplay(bootstrap, rate)}, nil
 	}
-	dialect := []string{"--dialect", r.header.Contract().Envelope}
-	if r.header.Contract().Envelope == "" { // then no dead letter says where it came from
-		to := cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput))
-		dialect = []string{"--dialect", deadletter.RawName, "--to", to}
+	dialect := []string{"--dialect", cmp.Or(r.header.Contract().Envelope, deadletter.RawName)}
+	if named, err := r.dialect(); err != nil || named == nil || named.Traits().NoTopic {
+		dialect = append(dialect, "--to", cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput)))
 	}
 	var tools []subject.Launch
 	for _, letters := range r.topicsOf(history.RoleDLQ) {

@@ -305,11 +305,14 @@ func (r *run) openProducer(context.Context) error {
 	for _, index := range r.inputs() {
 		inputs = append(inputs, workload.Input{Topic: r.header.Topics[index].Name, Index: index})
 	}
-	var err error
+	dialect, err := r.dialect()
+	if err != nil {
+		return err
+	}
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
 		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(),
-		Samples: r.samples, NoIDHeader: r.hidesIDHeader(), Node: r.entry(), Clock: r.clock, Sink: r.live,
+		JSON: encodesAgain(dialect), Samples: r.samples, NoIDHeader: r.hidesIDHeader(), Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
 }

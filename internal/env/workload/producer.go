@@ -51,6 +51,8 @@ type ProducerConfig struct {
 	// Kept reports whether a header of a record counts for the hash of its headers; nil stands for all of the record's
 	// own.
 	Kept func(name string) bool
+	// JSON: the hash of a value is that of its content as JSON, because dead letters have it in another form.
+	JSON bool
 	// Node is the entry of a graph of nodes; values are then PipeStreams on their way to it. "" makes them plain
 	// messages.
 	Node  string
@@ -190,7 +192,7 @@ func (p *Producer) send(i int) {
 	event := history.New(history.KindSend, now)
 	event.Record, event.Topic, event.Partition = seq, p.input(seq).Index, planned.Partition
 	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, keyNumber(seq, planned.Key)
-	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashBytes(record.Value)
+	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashValue(record.Value, p.cfg.JSON)
 	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
 	event.Flags = flagsOf(planned)
 	if event.Time-intended > LateAfter {

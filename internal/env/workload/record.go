@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -71,6 +74,14 @@ func HashBytes(data []byte) uint64 {
 		return 0
 	}
 	return xxhash.Sum64(data)
+}
+
+// HashValue returns the hash of a value, or, if content is true, that of its content as JSON.
+func HashValue(value []byte, content bool) uint64 {
+	if content {
+		value = Canonical(value)
+	}
+	return HashBytes(value)
 }
 
 // builder builds records. It is not safe for concurrent use.
@@ -245,28 +256,47 @@ func (s *writtenSecond) append(dst []byte, at time.Time) []byte {
 	return append(dst, 'Z')
 }
 
-// AsWritten returns a value as the workload wrote it, given one that was since decoded as JSON and encoded again.
-// The result has no space between tokens, and the fields keep their order. Null, and anything that is not a record's
-// value, is returned unchanged.
-func AsWritten(value []byte) []byte {
-	var fields struct {
-		ID     *string      `json:"id"`
-		Seq    *json.Number `json:"seq"`
-		Key    *string      `json:"key"`
-		SentAt *string      `json:"sent_at"`
-		Pad    *string      `json:"pad"`
-	}
+// Canonical returns JSON in one form, whatever spaces, order of members, escapes and ways to write a number it has.
+// Anything else is returned as it is.
+func Canonical(value []byte) []byte {
 	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.DisallowUnknownFields()
-	if decoder.Decode(&fields) != nil || decoder.More() || fields.ID == nil || fields.Seq == nil ||
-		fields.SentAt == nil || fields.Pad == nil {
+	decoder.UseNumber()
+	var content any
+	if !utf8.Valid(value) || decoder.Decode(&content) != nil {
 		return value
 	}
-	text, err := json.Marshal(fields)
+	if _, err := decoder.Token(); err != io.EOF {
+		return value
+	}
+	text, err := json.Marshal(plainNumbers(content))
 	if err != nil {
 		return value
 	}
 	return text
+}
+
+// plainNumbers writes the numbers in a decoded value without an exponent and without zeros that change nothing. Very
+// long ones stay as they are.
+func plainNumbers(content any) any {
+	switch one := content.(type) {
+	case map[string]any:
+		for name, member := range one {
+			one[name] = plainNumbers(member)
+		}
+	case []any:
+		for i, element := range one {
+			one[i] = plainNumbers(element)
+		}
+	case json.Number:
+		if _, exponent, _ := strings.Cut(strings.ToLower(one.String()), "e"); len(exponent) > len("-308") {
+			return one
+		}
+		if exact, isNumber := new(big.Rat).SetString(one.String()); isNumber {
+			digits, _ := exact.FloatPrec()
+			return json.Number(exact.FloatString(digits))
+		}
+	}
+	return content
 }
 
 // garbageGap is the distance between those bytes of garbage that cannot be part of any text.
