@@ -1,9 +1,12 @@
 package scenarios
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/faults/catalogue"
 )
 
 func TestShippedScenariosAreSound(t *testing.T) {
@@ -39,6 +42,30 @@ func TestShippedScenariosAreSound(t *testing.T) {
 		}
 		if length := scenario.Workload.Duration.D(); length < 4*time.Second || length > longest {
 			t.Errorf("%s has a steady phase of %s", name, length)
+		}
+	}
+}
+
+// Clients repeat a write by themselves after an error that may pass, so the code that handles a refusal is reached only
+// after one that is final.
+func TestRefusedWritesReachTheConsumer(t *testing.T) {
+	for name, topic := range map[string]string{
+		"dlq-publish-failure": "dlq", "stop-while-dlq-refuses": "dlq", "retry-topics": "retry",
+	} {
+		_, data, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scenario, err := Parse(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(scenario.Faults, func(one catalogue.Spec) bool {
+			refusal := one.Kafka
+			return refusal != nil && refusal.API == "Produce" && refusal.Topic == topic &&
+				slices.Contains([]string{"TOPIC_AUTHORIZATION_FAILED", "MESSAGE_TOO_LARGE"}, refusal.Error)
+		}) {
+			t.Errorf("%s refuses no write to %s for good", name, topic)
 		}
 	}
 }

@@ -447,6 +447,10 @@ func TestRetryableTopic(t *testing.T) {
 			if c.Retry != retry || test.topics != "?" && !slices.Equal(c.RetryTopics, topics) {
 				t.Errorf("it retries by %s, through %v\n%s", c.Retry, c.RetryTopics, text)
 			}
+			suite := string(written[0].Text)
+			if strings.Contains(suite, "\n  - retry-topics\n") != (retry == "topics") {
+				t.Errorf("it retries by %s, and the suite is\n%s", retry, suite)
+			}
 			if c.Attempts.Max != test.attempts || test.attempts > 0 && c.Attempts.Counter != "header" {
 				t.Errorf("it promises %+v\n%s", c.Attempts, text)
 			}
