@@ -78,9 +78,9 @@ func parsed() (*template.Template, error) {
 // Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement
 // (dlqbench prove completeness, docs/proof.md): poison-mix, hostile-payloads and dlq-publish-failure name most planted
 // bugs of ordinary consumers; of the others, transient-downstream names the missing jitter, consumer-kill who starts at
-// the latest offset, consumer-rolling-restart what is lost at a stop, stop-while-dlq-refuses what becomes of refused dead
-// letters then, and scale-up-and-down which offsets outlive a rebalance. smoke is the quickest, and comes first. Where
-// there are retry topics, retry-topics goes with them.
+// the latest offset, consumer-rolling-restart what is lost at a stop, stop-while-dlq-refuses what becomes of refused
+// dead letters then, and scale-up-and-down which offsets outlive a rebalance. smoke is the quickest, and comes first.
+// Where there are retry topics, retry-topics goes with them.
 func Suite() []string {
 	return []string{
 		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill",
