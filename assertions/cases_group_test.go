@@ -202,6 +202,16 @@ func lagCases() []testCase {
 				b.fails(0, 9)
 				return b.done()
 			}},
+		{"a partition is full of dead letters of one record", []string{"backoff-early", "dlq-duplicate", "endless-redelivery",
+			"stalled"},
+			func(b *builder) history.Source {
+				b.begin().send(0).unread(1, 0, 0).phase(history.PhaseHeal).phase(history.PhaseDrain)
+				b.fails(0, 24)
+				for range 6 {
+					b.wait(205*ms).attempt(0, history.OutcomeTransient).letter(0)
+				}
+				return b.done()
+			}},
 		{"a partition is paused for a while", nil, func(b *builder) history.Source {
 			b.begin().asks(0, 1).asks(1, 1).send(0).fails(0, 1).asks(0, 0).wait(100*ms).asks(0, 1).success(0).commit(1)
 			return b.drain().done()
@@ -654,6 +664,7 @@ func TestSharedWordsNameTheirInvariant(t *testing.T) {
 		"it does not ask for what it was handed before, and goes on with others":           paused,
 		"it asks for it, and makes nothing of it":                                          stalled,
 		"a partition is full while it is still worked at":                                  stalled,
+		"a partition is full of dead letters of one record":                                stalled,
 		"nobody has the partition":                                                         stalled,
 		"its holder lost the partition in the drain, and the next one does not come to it": stalled,
 		"it is still there when its grace is over":                                         late,

@@ -6,8 +6,8 @@ package assertions
 //
 //	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
 //
-// An attempt beyond the promised number is no progress, and neither is one in the ninth series of a record: an endless
-// loop does not count as progress.
+// An attempt beyond the promised number is no progress, and neither is one in the ninth series of a record, or a dead
+// letter after that: an endless loop does not count as progress.
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func (w *state) progress(e *history.Event) {
 		limit := w.contract.MaxAttempts
 		moved = limit == 0 || w.attempt != nil && int(w.attempt.k) <= limit && w.contract.Progress(e.N)
 	case history.KindProduceResponse:
-		moved = w.write != nil && w.write.passed
+		moved = w.write != nil && w.write.passed && !w.endless(w.write.record)
 	case history.KindCommitResponse:
 		moved = w.commit != nil && w.commit.further
 	case history.KindTxnEndResponse:
@@ -54,6 +54,12 @@ func (w *state) progress(e *history.Event) {
 	if moved {
 		w.moved = e.Time
 	}
+}
+
+// endless reports whether the record has been attempted so often that it is in an endless loop.
+func (w *state) endless(number int32) bool {
+	r := w.record(number)
+	return r != nil && !w.contract.Progress(int32(r.attempts))
 }
 
 // drain returns the last interval in which the subject was given time to finish, or never if there was none.

@@ -147,16 +147,16 @@ func (r *run) quietAfter() time.Duration {
 // quiet measures for how long nothing has moved.
 type quiet struct {
 	clock history.Clock
-	last  [4]int64
+	last  [2]int64
 	since time.Duration
 }
 
 func newQuiet(clock history.Clock) *quiet { return &quiet{clock: clock, since: clock.Now()} }
 
 // still returns for how long nothing has moved. A promised attempt counts as movement until it is answered. Attempts
-// beyond the promised ones never count.
+// beyond the promised ones never count, nor do the dead letters of their records.
 func (q *quiet) still(l *live, figures figures) time.Duration {
-	now := [4]int64{figures.Processed, figures.DeadLetters, l.moved.Load(), figures.lag}
+	now := [2]int64{l.moved.Load(), figures.lag}
 	if now != q.last || l.underWay.Load() > 0 {
 		q.last, q.since = now, q.clock.Now()
 	}

@@ -43,7 +43,8 @@ type live struct {
 
 	sent, slipped, acked, attempts, processed, deadLetters, duplicates, replays atomic.Int64
 
-	// moved counts the starts and ends of promised attempts and their calls, underWay those without an answer yet.
+	// moved counts the starts and ends of promised attempts and their calls, and dead letters, but not those of a record
+	// whose attempts are endless. underWay are attempts and calls without an answer yet.
 	// session is the longest session timeout that a member asked for, in ns.
 	moved, underWay, session atomic.Int64
 	// whole is 1 if an attempt is under way from its start to its end, 0 if only its calls are: a process may break off
@@ -222,6 +223,9 @@ func (l *live) role(topic int16) history.Role {
 
 // attempt handles a request that the downstream stub has read.
 func (l *live) attempt(event *history.Event) {
+	if l.header.Contract().Endless(event.N) {
+		l.records.set(event, recordEndless)
+	}
 	if event.N != 1 || !l.records.known(event) {
 		return
 	}
@@ -279,6 +283,9 @@ func (l *live) produced(event *history.Event, ofStore bool) {
 	l.replayedInTransaction(event)
 	if role := l.role(event.Topic); role == history.RoleDLQ || role == history.RoleQuarantine {
 		l.deadLetters.Add(1)
+		if !l.records.has(event, recordEndless) {
+			l.moved.Add(1)
+		}
 		l.records.settle(event)
 	}
 }

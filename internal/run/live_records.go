@@ -12,14 +12,15 @@ const (
 	recordSucceeded                    // at least once
 	recordRepeated                     // it succeeded again
 	recordEnded                        // finished or dead-lettered; noted where no commit shows how far the subject is
+	recordEndless                      // its attempts are no movement any more (history.Contract.Endless)
 )
 
 const (
-	bitsPerRecord  = 4
+	bitsPerRecord  = 8
 	recordsPerWord = 32 / bitsPerRecord
 )
 
-// recordStates keeps four bits for each record, so that events take no lock. Events that belong to no record of the
+// recordStates keeps a few bits for each record, so that events take no lock. Events that belong to no record of the
 // run share one place. In a graph each node has its own records.
 type recordStates struct {
 	header  *history.Header
@@ -66,6 +67,12 @@ func (r *recordStates) set(event *history.Event, bit uint32) bool {
 	return atomic.OrUint32(&r.words[word], bit<<shift)&(bit<<shift) == 0
 }
 
+// has reports whether a bit of the event's record is set.
+func (r *recordStates) has(event *history.Event, bit uint32) bool {
+	word, shift := r.place(event)
+	return atomic.LoadUint32(&r.words[word])&(bit<<shift) != 0
+}
+
 // succeed notes a success and reports whether it is the record's first, and whether it is its second.
 func (r *recordStates) succeed(event *history.Event) (first, second bool) {
 	if event.Record < 0 {
@@ -89,11 +96,11 @@ func (r *recordStates) settle(event *history.Event) {
 	if r.header.Contract().OffsetsOutside && r.set(event, recordEnded) {
 		r.ended.Add(1)
 	}
-	word, shift := r.place(event)
 	// Most records never fail, and a read is cheaper than a write.
-	if atomic.LoadUint32(&r.words[word])&(recordRetrying<<shift) == 0 {
+	if !r.has(event, recordRetrying) {
 		return
 	}
+	word, shift := r.place(event)
 	if atomic.AndUint32(&r.words[word], ^(recordRetrying<<shift))&(recordRetrying<<shift) != 0 {
 		r.retrying.Add(-1)
 	}

@@ -305,11 +305,15 @@ func TestQuiet(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			header := history.Header{Records: 10,
 				Consumers: []history.Consumer{{Contract: history.Contract{MaxAttempts: promised}}},
-				Topics:    []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1}}}
+				Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1},
+					{Name: "dead", Role: history.RoleDLQ, Partitions: 1}}}
 			live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
 			tell := func(kind history.Kind, n int32) {
 				event := history.New(kind, 0)
 				event.Record, event.N, event.Outcome = 1, n, history.OutcomeTransient
+				if kind == history.KindProduceResponse {
+					event.Topic = 1
+				}
 				live.Record(event)
 			}
 			still := func(want time.Duration, when string) {
@@ -328,10 +332,15 @@ func TestQuiet(t *testing.T) {
 			tell(history.KindAttemptEnd, 1)
 			still(0, "it has been answered")
 			time.Sleep(time.Second)
+			tell(history.KindProduceResponse, 0)
+			still(0, "it is dead-lettered")
+			time.Sleep(time.Second)
 			tell(history.KindAttemptStart, beyond)
 			still(time.Second, "an attempt far beyond any promise")
 			tell(history.KindAttemptEnd, beyond)
 			still(time.Second, "which has been answered")
+			tell(history.KindProduceResponse, 0)
+			still(time.Second, "it is dead-lettered again")
 		})
 	}
 }

@@ -357,15 +357,18 @@ func (j *judge) wholeTime() bool {
 	return false
 }
 
-// moves reports whether the event is progress: an attempt, an acknowledged dead letter or retry copy, a commit past all
-// earlier ones of its partition, a finished record of a share group, or a changed entry of the store.
+// moves reports whether the event is progress: an attempt that is not endless, an acknowledged dead letter or retry copy
+// of a record that is not attempted endlessly, a commit past all earlier ones of its partition, a finished record of a
+// share group, or a changed entry of the store.
 func (j *judge) moves(at int) bool {
 	e := &j.events[at]
 	switch e.Kind {
 	case history.KindAttemptStart, history.KindAttemptEnd:
 		return j.header.Contract().Progress(e.N)
 	case history.KindProduceResponse:
-		return e.Instance >= 0 && accepted(e)
+		return e.Instance >= 0 && accepted(e) && !slices.ContainsFunc(j.events[:at], func(b history.Event) bool {
+			return b.Kind == history.KindAttemptStart && b.Record == e.Record && !j.header.Contract().Progress(b.N)
+		})
 	case history.KindTxnEndResponse:
 		return e.Code == 0
 	case history.KindStoreChange:
