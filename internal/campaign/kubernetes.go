@@ -193,7 +193,8 @@ func (f *follower) look(ctx context.Context) (over bool, err error) {
 	case f.unsettled:
 		return false, nil
 	}
-	return true, f.ended(now, failed)
+	f.ended(now, failed)
+	return true, nil
 }
 
 // away bears with an API server that does not answer, as long as the patience lasts.
@@ -348,7 +349,7 @@ func (f *follower) failedIndexes(now job) error {
 }
 
 // ended says of each cell without a result what became of it when its Job has ended.
-func (f *follower) ended(now job, failed *kube.Condition) error {
+func (f *follower) ended(now job, failed *kube.Condition) {
 	for index, cell := range f.cells {
 		if f.state[index] != 0 {
 			continue
@@ -368,7 +369,6 @@ func (f *follower) ended(now job, failed *kube.Condition) error {
 		}
 		f.into.Failed(cell, gate.NotRun{Why: "its Job failed: " + cmp.Or(failed.Message, failed.Reason)})
 	}
-	return nil
 }
 
 // indexes reads lists such as "0,2-4".

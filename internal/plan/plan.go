@@ -80,14 +80,16 @@ func (p *Plan) Refusable() bool {
 // Due returns the number of records that are sent in any case.
 func (p *Plan) Due() int { return len(p.Records) - p.Spare }
 
-// DropSpare removes the spare records from every view.
-func (p *Plan) DropSpare() {
-	due := p.Due()
-	p.Records, p.Spare = p.Records[:due], 0
-	for i := range p.Nodes {
-		p.Nodes[i] = p.Nodes[i][:min(due, len(p.Nodes[i]))]
+// UpTo returns a plan with the first records alone, in every view, and without the spare ones.
+func (p *Plan) UpTo(records int) *Plan {
+	cut := *p
+	cut.Records, cut.Spare = p.Records[:records], 0
+	cut.Nodes = slices.Clone(p.Nodes)
+	for i, seen := range cut.Nodes {
+		cut.Nodes[i] = seen[:min(records, len(seen))]
 	}
-	p.Store = p.Store[:min(due, len(p.Store))]
+	cut.Store = p.Store[:min(records, len(p.Store))]
+	return &cut
 }
 
 // Repeated returns the number of records that are produced twice.

@@ -325,24 +325,18 @@ func Quoted(word string) string {
 // planUpTo returns the plan without faults and without the records that were not sent. stopped is when the load
 // ended.
 func (r *run) planUpTo(sent int, stopped time.Duration) *plan.Plan {
-	done := *r.plan
+	done := r.plan.UpTo(min(sent, len(r.plan.Records)))
 	done.Faults = nil
 	if sent >= len(r.plan.Records) {
-		return &done
+		return done
 	}
-	done.Records = done.Records[:sent]
-	done.Nodes = slices.Clone(done.Nodes)
-	for i := range done.Nodes {
-		done.Nodes[i] = done.Nodes[i][:min(sent, len(done.Nodes[i]))]
-	}
-	done.Store = done.Store[:min(sent, len(done.Store))]
 	// A phase of this length has exactly the records that were sent: those before its end.
 	steady := min(stopped.Truncate(time.Millisecond), r.plan.Records[sent].At-r.plan.WarmUp)
 	if sent > 0 {
 		steady = max(steady, r.plan.Records[sent-1].At-r.plan.WarmUp+1)
 	}
 	done.Steady = max(steady, leastSteady)
-	return &done
+	return done
 }
 
 // within cuts off a fault that was in force when the load ended at that time.

@@ -131,11 +131,8 @@ func (r *run) selectSettled(letters map[int32][]history.Event, waiting map[int32
 			continue
 		}
 		for _, found := range letters[record] {
-			event := history.New(history.KindReplaySelected, r.clock.Now())
-			event.Record, event.Topic, event.Partition, event.Offset = record, found.Topic, found.Partition, found.Offset
-			r.live.Record(event)
+			r.selectLetter(0, found)
 		}
-		r.stubs.list[0].SetReplayed(record)
 		selected = append(selected, record)
 	}
 	return selected

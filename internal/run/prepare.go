@@ -43,7 +43,7 @@ func prepareAnywhere(options Options) (_ *run, err error) {
 		return nil, err
 	}
 	if options.Manual != nil { // people end the load manually
-		r.plan.DropSpare()
+		r.plan = r.plan.UpTo(r.plan.Due())
 	}
 	if r.dir, err = newRunDir(options.Out, r.scenario.Name, time.Now()); err != nil {
 		return nil, environment("preparing the run", err)

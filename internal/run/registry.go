@@ -136,7 +136,7 @@ func (r *run) openRegistryOf(ctx context.Context, schemas []registry.Schema) (er
 func frameOf(frame format.Frame) samples.Frame {
 	made := samples.Frame{Head: frame.Head}
 	for _, header := range frame.Headers {
-		made.Headers = append(made.Headers, samples.Header{Name: header.Name, Value: header.Value, IsID: header.IsID})
+		made.Headers = append(made.Headers, samples.Header(header))
 	}
 	return made
 }

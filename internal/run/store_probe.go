@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -150,11 +151,6 @@ func (p *healthProbe) Unhealthy(_ context.Context, how string, answered func()) 
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for i, other := range p.ill {
-			if other == one {
-				p.ill = append(p.ill[:i:i], p.ill[i+1:]...)
-				break
-			}
-		}
+		p.ill = slices.DeleteFunc(p.ill, func(other *illness) bool { return other == one })
 	}, nil
 }

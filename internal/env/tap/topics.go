@@ -235,25 +235,24 @@ func readMetadata(link net.Conn) (*kmsg.MetadataResponse, error) {
 
 // learnTopics learns the topic ids in a response.
 func (t *topics) learnTopics(response kmsg.Response) {
+	told := func(id [16]byte, name *string, code int16) {
+		if name != nil {
+			t.learn(id, *name)
+			t.miss(*name, code)
+		}
+	}
 	switch r := response.(type) {
 	case *kmsg.MetadataResponse:
 		for i := range r.Topics {
-			if r.Topics[i].Topic != nil {
-				t.learn(r.Topics[i].TopicID, *r.Topics[i].Topic)
-				t.miss(*r.Topics[i].Topic, r.Topics[i].ErrorCode)
-			}
+			told(r.Topics[i].TopicID, r.Topics[i].Topic, r.Topics[i].ErrorCode)
 		}
 	case *kmsg.DescribeTopicPartitionsResponse:
 		for i := range r.Topics {
-			if r.Topics[i].Topic != nil {
-				t.learn(r.Topics[i].TopicID, *r.Topics[i].Topic)
-				t.miss(*r.Topics[i].Topic, r.Topics[i].ErrorCode)
-			}
+			told(r.Topics[i].TopicID, r.Topics[i].Topic, r.Topics[i].ErrorCode)
 		}
 	case *kmsg.CreateTopicsResponse:
 		for i := range r.Topics {
-			t.learn(r.Topics[i].TopicID, r.Topics[i].Topic)
-			t.miss(r.Topics[i].Topic, r.Topics[i].ErrorCode)
+			told(r.Topics[i].TopicID, &r.Topics[i].Topic, r.Topics[i].ErrorCode)
 		}
 	}
 }
