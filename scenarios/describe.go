@@ -124,8 +124,8 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		its = append(its, fmt.Sprintf("Its instances are pods of %s. Each finds Kafka at 127.0.0.1:%d and its downstream at "+
 			"http://127.0.0.1:%d.", s.Deployment.From(), e.KafkaPort(0), e.DownstreamPort(0)))
 	default:
-		its = append(its, fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and its downstream at "+
-			"http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0)))
+		its = append(its, fmt.Sprintf("You start it, %d in all: instance 0 finds Kafka at 127.0.0.1:%d and its downstream "+
+			"at http://127.0.0.1:%d.", e.Instances, e.KafkaPort(0), e.DownstreamPort(0)))
 	}
 	text.Promises = append(its, text.Promises...)
 	return text, nil

@@ -114,7 +114,8 @@ func (s *Store) transition(u update) transition {
 	to, heldTo := s.words.Write(u.to)
 	noted := transition{
 		Version: u.version, From: from, HeldFrom: heldFrom, To: to, HeldTo: heldTo, At: u.now,
-		Worker: store.Cut(u.worker, 255), Retried: u.change.Retried, Strategy: store.Cut(string(u.change.Strategy), 50), NextRetryAt: writeTime(u.next),
+		Worker: store.Cut(u.worker, 255), Retried: u.change.Retried, Strategy: store.Cut(string(u.change.Strategy), 50),
+		NextRetryAt: writeTime(u.next),
 	}
 	if u.worker != "" {
 		noted.LeaseUntil = writeTime(u.now.Add(u.lease))

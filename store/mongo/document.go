@@ -129,8 +129,8 @@ func (s *Store) write(entry store.Entry) document {
 	status, held := s.words.Write(entry.State)
 	written := document{
 		ID: entry.ID, Version: entry.Version, MessageID: store.Cut(entry.EventID, 255),
-		SubscriberID: store.Cut(entry.SubscriberID, 255), Pattern: store.EncodeText(entry.Pattern), Dialect: entry.Dialect, Coordinate: writePlace(entry.Source),
-		Letter:     writePlace(entry.Letter),
+		SubscriberID: store.Cut(entry.SubscriberID, 255), Pattern: store.EncodeText(entry.Pattern),
+		Dialect: entry.Dialect, Coordinate: writePlace(entry.Source), Letter: writePlace(entry.Letter),
 		RetryCount: entry.RetryCount, MaxRetries: entry.MaxRetries, DLQRetryCount: entry.DLQRetryCount, Status: status,
 		Held:          held,
 		FirstFailedAt: writeTime(entry.FirstFailedAt), LastFailedAt: writeTime(entry.LastFailedAt),

@@ -40,8 +40,8 @@ func (db *DB) row(entry store.Entry, vocabulary store.Vocabulary) []any {
 		bytesOrNull(entry.Key), bytesOrNull(entry.Value), headersJSON(entry.Headers), moment(entry.FirstFailedAt),
 		moment(entry.LastFailedAt),
 		entry.DLQRetryCount, store.Cut(string(entry.Strategy), 50), moment(entry.NextRetryAt), entry.Priority,
-		orNull(store.Cut(entry.LockedBy, 255)), moment(entry.LockedAt), moment(entry.LeaseUntil), store.EncodeText(entry.Service),
-		tagsJSON(entry.Tags),
+		orNull(store.Cut(entry.LockedBy, 255)), moment(entry.LockedAt), moment(entry.LeaseUntil),
+		store.EncodeText(entry.Service), tagsJSON(entry.Tags),
 	}
 }
 
