@@ -235,16 +235,23 @@ func (w *state) fate(r *record, p *pass) string {
 		return "its value can't be read, and the contract says that the subject halts there (poison: halt)"
 	case w.firstTerminal(r) > p.at:
 		return fmt.Sprintf("it was finished %s later", units.Text(w.firstTerminal(r)-p.at))
-	case r.attempts == 0 && r.has(markTombstone):
-		return "its value is null, and it was never attempted"
-	case r.attempts == 0 && r.has(markGarbage):
-		return "its value can't be decoded, and it was never attempted"
 	case r.attempts == 0:
-		return "it was never attempted"
+		return r.oddValue("", ", and ") + "it was never attempted"
 	case r.lastStart.At() > p.at:
 		return "it was attempted again after that"
 	}
 	return "it was never finished"
+}
+
+// oddValue says what is odd about the record's value, between the two texts; "" if nothing is.
+func (r *record) oddValue(before, after string) string {
+	switch {
+	case r.has(markTombstone):
+		return before + "its value is null" + after
+	case r.has(markGarbage):
+		return before + "its value can't be decoded" + after
+	}
+	return ""
 }
 
 // triedOn reports whether the process that committed past the record went on trying it in the same delivery, so that it

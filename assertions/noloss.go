@@ -135,8 +135,8 @@ func (c *noLoss) judge(number int32) {
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
 			still := map[bool]string{true: "not finished", false: "neither finished nor committed"}[c.w.contract.OffsetsOutside]
-			return fmt.Sprintf("%s (%s) though every fault is gone and nothing has moved for %s%s", still,
-				c.w.reached(p), units.Text(c.w.patience()), c.w.startedBehind(p, at.offset))
+			return fmt.Sprintf("%s (%s) though every fault is gone and nothing has moved for %s%s%s", still,
+				c.w.reached(p), units.Text(c.w.patience()), r.oddValue("; ", ""), c.w.startedBehind(p, at.offset))
 		}).missingSince(c.w.drainedAt(), MissingDrained)
 		s.leads = c.blocks(number, p)
 		c.saw("stalled", s)

@@ -140,6 +140,9 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			b.h.Contract().OffsetsOutside = true
 			return b.begin().handOver(0, 0, 0, 0).acked(0, 0).send(1).success(1).drain().done()
 		}, Fail, "handed offsets up to 1) though every fault is gone and nothing has moved for 1 s. That was certain"},
+		{"a member stays at a record that it can't read", func(b *builder) history.Source {
+			return b.begin().send(0).success(0).commit(1).garbage(1).drain().done()
+		}, Fail, "nothing has moved for 1 s; its value can't be decoded. That was certain"},
 		{"without a group, one record is committed", func(b *builder) history.Source {
 			return alone(b).commit(1).drain().done()
 		}, Fail, "in-0 is committed up to 1 of 2"},
