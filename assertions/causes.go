@@ -92,7 +92,8 @@ func letterCauses() map[string]string {
 			"taken for a success. Look for the update of the status, and for what it waits for.",
 		"no-loss: stalled": "A record was set aside for a retry, and the retry never came. Look for a timer or a queue " +
 			"that an exception or a rebalance drops. If its value is null or can't be decoded, look for a failure at it " +
-			"that is retried without end, as where such a record never raises the count of attempts. Or no process was given the record: see whether the anomaly names " +
+			"that is retried without end, as where such a record never raises the count of attempts. " +
+			"Or no process was given the record: see whether the anomaly names " +
 			"auto.offset.reset (in sarama: Consumer.Offsets.Initial).",
 		"no-loss: dropped-by-ack": "Something deleted the record after it was acknowledged: a retention time, a " +
 			"compaction, or a clean-up of the dead-letter topic.",

@@ -141,7 +141,7 @@ func (Envelope) SchemaText() string {
 		fields = append(fields, strconv.Quote(field)+`: {"type": "string", "pattern": "^[^,=]+$"}`)
 	}
 	return `{
-		"description": "A dialect; none, if no metadata is promised; or by field the subject's own header, or a path such as $.error into the value of the dead letter.",
+		"description": "A dialect; none; or, by field, a header, or a path such as $.error into the dead letter's value.",
 		"oneOf": [
 			{"type": "string", "enum": [` + strings.Join(names, ", ") + `]},
 			{"type": "object", "minProperties": 1, "additionalProperties": false,

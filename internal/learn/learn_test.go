@@ -450,7 +450,8 @@ func TestContractsFitHabits(t *testing.T) {
 		"in-json": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				value, _ := json.Marshal(map[string]any{"original": string(r.Value), "error": map[string]any{"message": f.Reason,
-					"kind": "Timeout", "trace": "at error"}, "retries": f.Attempts, "source": fmt.Sprintf("%s-%d", f.Topic, f.Partition)})
+					"kind": "Timeout", "trace": "at error"}, "retries": f.Attempts,
+					"source": fmt.Sprintf("%s-%d", f.Topic, f.Partition)})
 				return &kgo.Record{Key: r.Key, Value: value}
 			}
 		},

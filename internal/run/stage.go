@@ -312,7 +312,8 @@ func (r *run) openProducer(context.Context) error {
 	r.producer, err = workload.NewProducer(workload.ProducerConfig{
 		Client: r.cluster.client, Inputs: inputs, Plan: r.plan, IDs: r.ids,
 		Headers: r.scenario.Workload.Headers, Named: r.namedHeaders(), Odd: r.ownNames(), Kept: r.keptHeaders(),
-		JSON: encodesAgain(dialect), Samples: r.samples, NoIDHeader: r.hidesIDHeader(), Node: r.entry(), Clock: r.clock, Sink: r.live,
+		JSON: encodesAgain(dialect), Samples: r.samples, NoIDHeader: r.hidesIDHeader(),
+		Node: r.entry(), Clock: r.clock, Sink: r.live,
 	})
 	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
-// TestCanonical checks that a value that passed through any JSON library is recognised, that one with another content is
-// not, and that what is not JSON stays as it is.
+// TestCanonical checks that a value that passed through any JSON library is recognised, that one with another content
+// is not, and that what is not JSON stays as it is.
 func TestCanonical(t *testing.T) {
 	for _, forms := range [][]string{
 		{`{"b":[1,2.50],"a":{"x":"é<"}}`, `{ "a": {"x": "\u00e9\u003c"}, "b": [1.0, 25e-1] }`},
