@@ -357,9 +357,9 @@ func (j *judge) wholeTime() bool {
 	return false
 }
 
-// moves reports whether the event is progress: an attempt that is not endless, an acknowledged dead letter or retry copy
-// of a record that is not attempted endlessly, a commit past all earlier ones of its partition, a finished record of a
-// share group, or a changed entry of the store.
+// moves reports whether the event is progress: an attempt that is not endless, an acknowledged dead letter or retry
+// copy of a record that is not attempted endlessly, a commit past all earlier ones of its partition, a finished record
+// of a share group, or a changed entry of the store.
 func (j *judge) moves(at int) bool {
 	e := &j.events[at]
 	switch e.Kind {
