@@ -308,9 +308,10 @@ func TestQuiet(t *testing.T) {
 				Topics: []history.Topic{{Name: "in", Role: history.RoleInput, Partitions: 1},
 					{Name: "dead", Role: history.RoleDLQ, Partitions: 1}}}
 			live, watch := newLive(discard{}, &header), newQuiet(history.NewClock())
+			outcome := history.OutcomeTransient
 			tell := func(kind history.Kind, n int32) {
 				event := history.New(kind, 0)
-				event.Record, event.N, event.Outcome = 1, n, history.OutcomeTransient
+				event.Record, event.N, event.Outcome = 1, n, outcome
 				if kind == history.KindProduceResponse {
 					event.Topic = 1
 				}
@@ -341,6 +342,10 @@ func TestQuiet(t *testing.T) {
 			still(time.Second, "which has been answered")
 			tell(history.KindProduceResponse, 0)
 			still(time.Second, "it is dead-lettered again")
+			outcome = history.OutcomeLogical
+			tell(history.KindAttemptStart, beyond+1)
+			tell(history.KindAttemptEnd, beyond+1)
+			still(time.Second, "an answer that may end it, far beyond any promise")
 		})
 	}
 }
