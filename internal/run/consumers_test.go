@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 type silentSink struct{}
@@ -90,6 +92,24 @@ func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {
 	for topic, want := range map[string]int64{"in": 5, "retry-1": 6, "retry-2": 7, "retry-3": 8} {
 		if at, known := committed.Lookup(topic, 0); !known || at.At != want {
 			t.Errorf("%s is committed up to %d (known: %v), want %d", topic, at.At, known, want)
+		}
+	}
+}
+
+// A consumer that writes to the number of its record's partition finds that partition in each topic that it writes to.
+func TestTopicsHaveThePartitionsOfTheRecord(t *testing.T) {
+	for same, want := range map[bool][]int{false: {6, 4, 3}, true: {6, 6, 6}} {
+		r := &run{scenario: &scenarios.Scenario{Topics: scenarios.Topics{Input: scenarios.InputTopic{Partitions: 6},
+			Retry: scenarios.RetryTopic{Partitions: 3}, DLQ: scenarios.DLQTopic{Partitions: 4}}}}
+		r.header.Consumers = []history.Consumer{{Contract: history.Contract{SamePartition: same}}}
+		r.writeTopics(scenarios.TopicNames{Inputs: []string{"in"}, DeadLetters: []string{"dead"}, Retries: []string{"retry"}},
+			nil)
+		var got []int
+		for _, topic := range r.header.Topics {
+			got = append(got, topic.Partitions)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("partition: same is %v: the topics have %v partitions, want %v", same, got, want)
 		}
 	}
 }

@@ -159,15 +159,18 @@ func (r *run) render(values *scenarios.Values) (*scenarios.SubjectFile, error) {
 // writeTopics puts the topics of a single consumer into the header: its first input, its first dead-letter topic, and
 // then the others.
 func (r *run) writeTopics(names scenarios.TopicNames, others []string) {
-	partitions := r.scenario.Topics
+	partitions, least := r.scenario.Topics, 0
+	if r.header.Consumers[0].Contract.SamePartition { // copies, too, go to the number of their record's partition
+		least = partitions.Input.Partitions
+	}
 	add := func(role history.Role, partitions int, names ...string) {
 		for _, name := range names {
 			r.addTopic(name, role, partitions)
 		}
 	}
 	add(history.RoleInput, partitions.Input.Partitions, names.Inputs[0])
-	add(history.RoleDLQ, partitions.DLQ.Partitions, names.DeadLetters...)
-	add(history.RoleRetry, partitions.Retry.Partitions, names.Retries...)
+	add(history.RoleDLQ, max(partitions.DLQ.Partitions, least), names.DeadLetters...)
+	add(history.RoleRetry, max(partitions.Retry.Partitions, least), names.Retries...)
 	add(history.RoleInput, partitions.Input.Partitions, names.Inputs[1:]...)
 	if to := r.header.Consumers[0].ReplayTo; to != "" && !slices.Contains(names.Inputs, to) {
 		add(history.RoleInput, partitions.Input.Partitions, to)
