@@ -753,7 +753,7 @@ func TestAStopThatIsKilledInAStallLeavesItOpen(t *testing.T) {
 			t.Errorf("%s: %s (%s), want %s", name, r.Status, r.Why, one.want)
 		}
 		if reasons := strings.Join(v.Reasons, "; "); one.want == Inconclusive && !strings.Contains(reasons,
-			"1 stop of 2 ended by KILL only, and the machine stood still in them; run it again, with less other work") {
+			"1 stop of 2 ended by KILL only, while the machine stood still; run it again, with less other work") {
 			t.Errorf("%s: %s", name, reasons)
 		}
 	}

@@ -156,7 +156,7 @@ func (c *gracefulStop) finish() Result {
 		return c.w.unjudged(c.report, "no instance was told to stop")
 	}
 	if c.killed > 0 { // it may as well have waited for ever, so this run does not show that it stops
-		return c.done(Inconclusive, fmt.Sprintf("%s of %d ended by KILL only, and the machine stood still in them",
+		return c.done(Inconclusive, fmt.Sprintf("%s of %d ended by KILL only, while the machine stood still",
 			units.Plural(c.killed, "stop", "stops"), len(c.stops)))
 	}
 	if c.result.Judged == 0 {

@@ -6,7 +6,7 @@ package assertions
 //
 //	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
 //
-// An attempt beyond the promised number is no progress, and neither is one in the ninth series of a record, or a dead
+// An attempt beyond the promised number is not progress, and neither is one in the ninth series of a record, or a dead
 // letter after that: an endless loop does not count as progress.
 
 import (

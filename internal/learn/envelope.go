@@ -220,8 +220,9 @@ func (s *seen) members(held *field) []string {
 		if original == nil || same(one.found.Value, original.Value) {
 			continue
 		}
+		before := leavesOf(original.Value)
 		for place := range leavesOf(one.found.Value) {
-			if _, own := leavesOf(original.Value)[place]; !own && path.MatchString(place) {
+			if _, own := before[place]; !own && path.MatchString(place) {
 				count[place]++
 			}
 		}
