@@ -49,9 +49,9 @@ func OwnHeadersName(places map[string]string) (string, error) {
 			return "", fmt.Errorf(
 				"%s: %q is not a header name that can be used here: it is empty, or has a comma or an equals sign", field, place)
 		case (field == ownValue || field == ownBase64) && !isPath:
-			return "", fmt.Errorf("%s: %q is no path into the value of the dead letter, such as $.original", field, place)
+			return "", fmt.Errorf("%s: %q is not a path into the value of the dead letter, such as $.original", field, place)
 		case isPath && slices.Contains(strings.Split(place, "."), ""):
-			return "", fmt.Errorf("%s: %q is no path of names with a dot between them, such as $.error.message", field, place)
+			return "", fmt.Errorf("%s: %q is not a path of names with a dot between them, such as $.error.message", field, place)
 		case seen[place] != "":
 			return "", fmt.Errorf("%s and %s are both in %q: each needs a place of its own", seen[place], field, place)
 		}

@@ -337,8 +337,8 @@ func TestEnvelopes(t *testing.T) {
 		"{envelope: {offset: x-offset}}": "topic",
 		"{envelope: {topic: x, offset: x}}": "s.yaml:4:28: topic and offset are both in \"x\": each needs a place " +
 			"of its own",
-		"{envelope: {value: original}}":               "no path into the value",
-		"{envelope: {value: $.a..b}}":                 "no path of names",
+		"{envelope: {value: original}}":               "not a path into the value",
+		"{envelope: {value: $.a..b}}":                 "not a path of names",
 		"{envelope: {value: $.a, value_base64: $.b}}": "exclude each other",
 		"{envelope: {topic: x, partitoin: p}}":        "partitoin",
 		"{envelope: {topic: 'a,b'}}":                  "s.yaml:4",

@@ -12,7 +12,7 @@ const (
 	recordSucceeded                    // at least once
 	recordRepeated                     // it succeeded again
 	recordEnded                        // finished or dead-lettered; noted where no commit shows how far the subject is
-	recordEndless                      // its attempts are no movement any more (history.Contract.Endless)
+	recordEndless                      // its attempts do not count as movement (history.Contract.Endless)
 )
 
 const (

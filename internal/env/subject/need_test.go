@@ -58,7 +58,7 @@ func TestServeReportsALoss(t *testing.T) {
 	}
 }
 
-// A need that runs once has done its work when it has ended with code 0, and its end is no loss.
+// A need that runs once has done its work when it has ended with code 0, and its end is not a loss.
 func TestServeOnce(t *testing.T) {
 	g, _ := group(t, nil)
 	once := Launch{Command: []string{"true"}, Ready: Ready{End: true}}
