@@ -255,7 +255,7 @@ func commitCases() []testCase {
 			func(b *builder) history.Source {
 				b.begin().send(0).send(1).success(0).success(1).commit(2).revoke(0)
 				low := b.as(1, 0).up().assign(0).askCommit(0, 1)
-				b.revoke(0).as(2, 0).up().assign(0).as(1, 0).answerCommit(low, 0, 0).as(2, 0).commit(2)
+				b.revoke(0).as(0, 0).assign(0).as(1, 0).answerCommit(low, 0, 0).as(0, 0).commit(2)
 				return b.drain().done()
 			}},
 		{"commit beyond the end of the log", []string{"commit-past-end"}, func(b *builder) history.Source {
