@@ -123,7 +123,7 @@ vet:
 # Every shipped scenario that the reference consumer can run (make apps runs registry-outage), judged. Scenarios run
 # side by side where that can't disturb what is measured.
 scenarios: build
-	./dlqbench run --quiet --parallel 6 $$(./dlqbench list --cluster embedded --reference | awk '/^  / {print $$1}')
+	./dlqbench run --quiet --parallel 10 $$(./dlqbench list --cluster embedded --reference | awk '/^  / {print $$1}')
 
 # Verdicts can be trusted: planted bugs are caught, correct consumers are never accused (those that others wrote among
 # them), and the checkers agree with the reference checker. It takes hours; docs/proof.md sums it up. PROVE runs one
