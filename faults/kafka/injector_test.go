@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
@@ -292,7 +293,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 		Clock: history.NewClock(), Sink: log, NextOp: func() int64 {
 			return op.Add(1)
 		}, IDs: history.NewIDs("r"), Topics: runTopics(),
-		Upstreams: []tap.Upstream{{NodeID: 0, Dial: kafka.ListenAddrs()[0]}}, Log: zerolog.Nop(), Interceptor: in,
+		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(kafka.ListenAddrs()[0]).Connect}}, Log: zerolog.Nop(), Interceptor: in,
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
 	bootstrap, err := proxy.Open(2)

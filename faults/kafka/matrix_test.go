@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/faults"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
@@ -62,7 +63,7 @@ func newStage(t *testing.T) *stage {
 		Clock: s.clock, Sink: s.log, NextOp: func() int64 {
 			return op.Add(1)
 		}, IDs: history.NewIDs("r"), Topics: runTopics(), Group: "g",
-		Upstreams: []tap.Upstream{{NodeID: 0, Dial: s.kafka.ListenAddrs()[0]}}, Log: zerolog.Nop(), Interceptor: s.in,
+		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(s.kafka.ListenAddrs()[0]).Connect}}, Log: zerolog.Nop(), Interceptor: s.in,
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
 	if s.address, err = proxy.Open(2); err != nil {

@@ -239,7 +239,7 @@ func TestSlowCloseHoldsTheNewsOfACloseBack(t *testing.T) {
 		wait.Until(t, "the link to serve the connection", func() bool { return served(link) == 1 })
 		at := time.Now()
 		if abrupt {
-			reset(conn.TCPConn)
+			reset(conn.socket)
 		} else {
 			_ = conn.Close()
 		}
@@ -368,9 +368,9 @@ func TestHalfOpenWhileDialing(t *testing.T) {
 		_, _ = io.Copy(io.Discard, conn)
 		close(ended)
 	})
-	link, err := newRelay("test", 0, func(ctx context.Context) (*net.TCPConn, observer, error) {
+	link, err := newRelay("test", 0, func(ctx context.Context) (socket, observer, error) {
 		<-proceed
-		return dialTo(upstream)(ctx)
+		return dialTo(upstreamAt(upstream))(ctx)
 	})
 	if err != nil {
 		t.Fatal(err)

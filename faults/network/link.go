@@ -3,18 +3,36 @@ package network
 import (
 	"context"
 	"fmt"
+	"net"
+
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 )
+
+// Upstream is where a link leads.
+type Upstream struct {
+	// Address is its host and port, which need not be reachable yet.
+	Address string
+	// Connect, if set, connects to an upstream of this process without a socket.
+	Connect func(context.Context) (*memconn.Conn, error)
+}
 
 // Link is a TCP path from the subject to an upstream, on which network faults act. A Relay is one of this process; a
 // Toxiproxy makes others. Straight is a path without faults.
 type Link interface {
-	// Address returns the host and port to connect to.
-	Address() string
+	reachable
 	// Connections returns the current number of connections.
 	Connections() int
 	// Close ends the link and all its connections. It may be called again.
 	Close() error
 	breakable
+}
+
+// reachable is the part of a Link that its clients use.
+type reachable interface {
+	// Address returns the host and port to connect to.
+	Address() string
+	// Connect connects a client of this process, without a socket if there is a way.
+	Connect(context.Context) (net.Conn, error)
 }
 
 // breakable is the part of a Link that the Injector uses.
@@ -27,9 +45,9 @@ type breakable interface {
 
 // Links makes the links of a run.
 type Links interface {
-	// Open starts a link on a port of 127.0.0.1; 0 lets the system pick one. upstream is a host and port, which need
-	// not be reachable yet. name says where the link leads ("broker 1") and is unique in the run.
-	Open(name, upstream string, port int) (Link, error)
+	// Open starts a link on a port of 127.0.0.1; 0 lets the system pick one. name says where the link leads ("broker
+	// 1") and is unique in the run.
+	Open(name string, upstream Upstream, port int) (Link, error)
 	// Failed receives an error when links no longer do what the run believes they do, so that its history would
 	// explain nothing. It is nil if that cannot happen.
 	Failed() <-chan error
@@ -43,7 +61,7 @@ type Relays struct{}
 var _ Links = Relays{}
 
 // Open implements Links.
-func (Relays) Open(name, upstream string, port int) (Link, error) {
+func (Relays) Open(name string, upstream Upstream, port int) (Link, error) {
 	return newRelay(name, port, dialTo(upstream))
 }
 
@@ -61,6 +79,9 @@ var _ Link = Straight("")
 
 // Address implements Link.
 func (s Straight) Address() string { return string(s) }
+
+// Connect implements Link.
+func (s Straight) Connect(ctx context.Context) (net.Conn, error) { return dialTCP(ctx, string(s)) }
 
 // Connections implements Link. Connections to the upstream are not seen.
 func (Straight) Connections() int { return 0 }

@@ -23,13 +23,43 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 func TestMain(m *testing.M) {
 	log.Logger = zerolog.Nop() // toxiproxy's toxics log there
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(everyWay{m})
+}
+
+// everyWay runs all tests with connections over TCP, and again with those within this process: clients and upstreams
+// can't tell a link by them.
+type everyWay struct{ *testing.M }
+
+func (w everyWay) Run() int {
+	for _, inside = range []bool{false, true} {
+		if code := w.M.Run(); code != 0 {
+			fmt.Printf("with connections within the process: %v\n", inside)
+			return code
+		}
+	}
+	return 0
+}
+
+// inside says that connections stay within this process. near are the upstreams' listeners there, by their addresses.
+var (
+	inside bool
+	near   sync.Map
+)
+
+// upstreamAt is the upstream that serve started.
+func upstreamAt(address string) Upstream {
+	upstream := Upstream{Address: address}
+	if listener, known := near.Load(address); known && inside {
+		upstream.Connect = listener.(*memconn.Listener).Connect
+	}
+	return upstream
 }
 
 // patience is the limit of every wait in these tests. It is never an expected duration.
@@ -51,23 +81,28 @@ func serve(t testing.TB, handle func(net.Conn)) string {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	conns := map[net.Conn]bool{}
-	wg.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
+	quick := memconn.NewListener()
+	near.Store(listener.Addr().String(), quick)
+	for _, from := range []net.Listener{listener, quick} {
+		wg.Go(func() {
+			for {
+				conn, err := from.Accept()
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				conns[conn] = true
+				mu.Unlock()
+				wg.Go(func() {
+					handle(conn)
+					_ = conn.Close()
+				})
 			}
-			mu.Lock()
-			conns[conn] = true
-			mu.Unlock()
-			wg.Go(func() {
-				handle(conn)
-				_ = conn.Close()
-			})
-		}
-	})
+		})
+	}
 	t.Cleanup(func() {
-		_ = listener.Close()
+		near.Delete(listener.Addr().String())
+		_, _ = listener.Close(), quick.Close()
 		mu.Lock()
 		for conn := range conns {
 			_ = conn.Close()
@@ -80,7 +115,7 @@ func serve(t testing.TB, handle func(net.Conn)) string {
 
 func newTestLink(t testing.TB, upstream string) *Relay {
 	t.Helper()
-	link, err := NewRelay("test", upstream)
+	link, err := NewRelay("test", upstreamAt(upstream))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,30 +129,37 @@ func newTestLink(t testing.TB, upstream string) *Relay {
 
 // peer is a client's connection with the patience of the test.
 type peer struct {
-	*net.TCPConn
+	socket
 	t testing.TB
 }
 
 func dial(t testing.TB, link Link) peer {
 	t.Helper()
-	conn, err := net.Dial("tcp4", link.Address())
+	conn, err := reach(link)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return peer{conn.(*net.TCPConn), t}
+	return peer{conn.(socket), t}
+}
+
+func reach(link Link) (net.Conn, error) {
+	if inside {
+		return link.Connect(context.Background())
+	}
+	return net.Dial("tcp4", link.Address())
 }
 
 // attempt connects and returns the result. A reset may already show while connecting.
 func attempt(link Link) error {
-	conn, err := net.Dial("tcp4", link.Address())
+	conn, err := reach(link)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	return peer{TCPConn: conn.(*net.TCPConn)}.ends()
+	return peer{socket: conn.(socket)}.ends()
 }
 
 // echo sends text and expects it back.
@@ -240,7 +282,7 @@ func TestIdleLinkIsTransparent(t *testing.T) {
 	t.Run("a reset by the upstream arrives as one", func(t *testing.T) {
 		conn := dial(t, newTestLink(t, serve(t, func(conn net.Conn) {
 			_, _ = conn.Read(make([]byte, 1))
-			reset(conn.(*net.TCPConn))
+			reset(conn.(socket))
 		})))
 		_, _ = conn.Write([]byte("x"))
 		if err := conn.ends(); !errors.Is(err, syscall.ECONNRESET) {
@@ -451,7 +493,7 @@ func TestNoConnectionOutlivesAHole(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for {
-				conn, err := net.Dial("tcp4", link.Address())
+				conn, err := reach(link)
 				if err != nil { // it was cut before the client knew that it was connected
 					continue
 				}
@@ -641,7 +683,7 @@ func stall(t *testing.T, count int) (*Relay, []peer) {
 	conns := make([]peer, count)
 	for i := range conns {
 		conns[i] = dial(t, link)
-		_ = conns[i].SetReadBuffer(4096)
+		readLittle(conns[i].socket)
 	}
 	for range conns {
 		select {
@@ -651,6 +693,13 @@ func stall(t *testing.T, count int) (*Relay, []peer) {
 		}
 	}
 	return link, conns
+}
+
+// readLittle keeps the kernel from reading ahead for a client. Connections within the process have little room anyway.
+func readLittle(conn socket) {
+	if tcp, is := conn.(*net.TCPConn); is {
+		_ = tcp.SetReadBuffer(4096)
+	}
 }
 
 // Stalled while the fault is in force: the toxics hold data that is never read.
@@ -677,7 +726,7 @@ func TestStalledInsideTheFault(t *testing.T) {
 					moved += n
 				}
 				sink.mu.Unlock()
-				if moved == last && moved > 1<<20 {
+				if moved == last && moved >= 256<<10 {
 					break
 				}
 				last = moved

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"net"
 	"sync"
 	"sync/atomic"
 
@@ -14,7 +13,7 @@ type pair struct {
 	link *Relay
 	// number counts the connections that the link accepted, from 1.
 	number uint64
-	client *net.TCPConn
+	client socket
 	// holed: data of this direction was discarded, so nothing more may be written in it.
 	holed  [stream.NumDirections]atomic.Bool
 	ctx    context.Context
@@ -24,12 +23,12 @@ type pair struct {
 	observer observer
 
 	mu       sync.Mutex
-	upstream *net.TCPConn
+	upstream socket
 	halved   bool
 	closed   bool
 }
 
-func newPair(l *Relay, number uint64, client *net.TCPConn) *pair {
+func newPair(l *Relay, number uint64, client socket) *pair {
 	p := &pair{link: l, number: number, client: client}
 	p.ctx, p.cancel = context.WithCancel(l.ctx)
 	return p
@@ -61,7 +60,7 @@ func (p *pair) serve() {
 // attach registers the upstream connection. If the pair was closed meanwhile, it closes the connection and returns
 // false. A pair that was half-opened meanwhile has no upstream side but is served, because the client's data must be
 // read.
-func (p *pair) attach(upstream *net.TCPConn) bool {
+func (p *pair) attach(upstream socket) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -106,7 +105,7 @@ func (p *pair) close(because *fault, withReset bool) {
 	if because != nil {
 		because.ledger.add("connections cut", 0)
 	}
-	for _, conn := range []*net.TCPConn{p.client, p.upstream} {
+	for _, conn := range []socket{p.client, p.upstream} {
 		switch {
 		case conn == nil:
 		case withReset:

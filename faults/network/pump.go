@@ -26,7 +26,7 @@ var errCut = errors.New("cut by a fault")
 type pump struct {
 	pair      *pair
 	direction stream.Direction
-	from, to  *net.TCPConn
+	from, to  socket
 	// set is what was in force when the pump last checked, hits the faults in it that touch this direction, and
 	// shapers the subset of hits that the line was made for. Without a line, data is written as it is read.
 	set     *[]*fault
@@ -39,7 +39,7 @@ type pump struct {
 	carried map[*fault]int64
 }
 
-func newPump(p *pair, direction stream.Direction, from, to *net.TCPConn) *pump {
+func newPump(p *pair, direction stream.Direction, from, to socket) *pump {
 	return &pump{pair: p, direction: direction, from: from, to: to, jitters: map[*fault]*rand.Rand{},
 		carried: map[*fault]int64{}}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
+
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 )
 
 // Relay is a Link of this process. It forwards TCP connections from a port of its own to an upstream, and applies the
@@ -45,15 +47,14 @@ const (
 	acceptPause = 5 * time.Millisecond
 )
 
-// NewRelay starts a relay on a port of 127.0.0.1 that the system picks. upstream is a host and port, which need not be
-// reachable yet. name is used in errors ("broker 1").
-func NewRelay(name, upstream string) (*Relay, error) {
+// NewRelay starts a relay on a port of 127.0.0.1 that the system picks. name is used in errors ("broker 1").
+func NewRelay(name string, upstream Upstream) (*Relay, error) {
 	return newRelay(name, 0, dialTo(upstream))
 }
 
 // openFunc connects to an upstream for one connection of a client, and may name an observer of it. It returns when ctx
 // ends.
-type openFunc func(ctx context.Context) (*net.TCPConn, observer, error)
+type openFunc func(ctx context.Context) (socket, observer, error)
 
 // observer is told what a connection carries.
 type observer interface {
@@ -65,14 +66,32 @@ type observer interface {
 }
 
 // dialTo returns the openFunc of a relay that nobody observes.
-func dialTo(upstream string) openFunc {
-	return func(ctx context.Context) (*net.TCPConn, observer, error) {
-		conn, err := dialTCP(ctx, upstream)
+func dialTo(upstream Upstream) openFunc {
+	return func(ctx context.Context) (socket, observer, error) {
+		conn, err := upstream.dial(ctx)
 		return conn, nil, err
 	}
 }
 
-func dialTCP(ctx context.Context, address string) (*net.TCPConn, error) {
+// socket is a connection of a link: over TCP, or within this process.
+type socket interface {
+	net.Conn
+	CloseWrite() error
+	SetLinger(seconds int) error
+}
+
+func (u Upstream) dial(ctx context.Context) (socket, error) {
+	if u.Connect == nil {
+		return dialTCP(ctx, u.Address)
+	}
+	conn, err := u.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func dialTCP(ctx context.Context, address string) (socket, error) {
 	conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -93,6 +112,13 @@ func newRelay(name string, port int, open openFunc) (*Relay, error) {
 
 // Address returns the host and port to connect to.
 func (l *Relay) Address() string { return l.listener.Addr().String() }
+
+// Connect implements Link.
+func (l *Relay) Connect(context.Context) (net.Conn, error) {
+	near, far := memconn.Pair()
+	l.admit(far)
+	return near, nil
+}
 
 // Connections returns the current number of connections.
 func (l *Relay) Connections() int {
@@ -148,7 +174,7 @@ func (l *Relay) accept() {
 
 // admit serves a connection, or resets it while the link is down. It holds the lock, so that each connection is
 // either cut when a fault comes into force, or finds the fault here.
-func (l *Relay) admit(conn *net.TCPConn) {
+func (l *Relay) admit(conn socket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -269,7 +295,7 @@ func (l *Relay) remove(f *fault) {
 }
 
 // reset closes a connection with a RST. Its peer reads ECONNRESET, and unsent data is dropped.
-func reset(conn *net.TCPConn) {
+func reset(conn socket) {
 	_ = conn.SetLinger(0)
 	_ = conn.Close()
 }

@@ -54,6 +54,9 @@ const (
 // Address implements Link.
 func (l *toxicLink) Address() string { return l.entry.Address() }
 
+// Connect implements Link.
+func (l *toxicLink) Connect(ctx context.Context) (net.Conn, error) { return l.entry.Connect(ctx) }
+
 // Connections implements Link.
 func (l *toxicLink) Connections() int { return l.entry.Connections() }
 
@@ -72,7 +75,7 @@ func (l *toxicLink) Close() error {
 }
 
 // enter connects a client to the server, and waits until the server has connected to the exit.
-func (l *toxicLink) enter(ctx context.Context) (*net.TCPConn, observer, error) {
+func (l *toxicLink) enter(ctx context.Context) (socket, observer, error) {
 	l.dialing.Lock()
 	defer l.dialing.Unlock()
 	p := newPassage(l)
@@ -131,15 +134,15 @@ func (l *toxicLink) keep(ctx context.Context, p *passage) {
 }
 
 // leave connects the server to the upstream. A connection that nobody expects does not come from the entry.
-func (l *toxicLink) leave(upstream string) openFunc {
-	return func(ctx context.Context) (*net.TCPConn, observer, error) {
+func (l *toxicLink) leave(upstream Upstream) openFunc {
+	return func(ctx context.Context) (socket, observer, error) {
 		var p *passage
 		select {
 		case p = <-l.expected:
 			close(p.arrived)
 		default:
 		}
-		conn, err := dialTCP(ctx, upstream)
+		conn, err := upstream.dial(ctx)
 		switch {
 		case p == nil:
 			return conn, nil, err

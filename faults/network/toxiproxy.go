@@ -121,7 +121,7 @@ func (t *Toxiproxy) checkVersion(ctx context.Context) error {
 }
 
 // Open implements Links.
-func (t *Toxiproxy) Open(name, upstream string, port int) (_ Link, err error) {
+func (t *Toxiproxy) Open(name string, upstream Upstream, port int) (_ Link, err error) {
 	l := &toxicLink{name: name, passages: map[*passage]struct{}{}, expected: make(chan *passage, 1)}
 	if l.exit, err = newRelay(name, 0, l.leave(upstream)); err != nil {
 		return nil, err

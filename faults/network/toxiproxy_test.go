@@ -63,7 +63,7 @@ func openToxiproxy(t *testing.T, address string) *Toxiproxy {
 
 func openToxicLink(t *testing.T, links *Toxiproxy, upstream string) *toxicLink {
 	t.Helper()
-	link, err := links.Open("broker 1", upstream, 0)
+	link, err := links.Open("broker 1", upstreamAt(upstream), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestToxiproxyNoConnectionOutlivesAHole(t *testing.T) {
 func TestToxiproxyHandsResetsOn(t *testing.T) {
 	upstream := serve(t, func(conn net.Conn) {
 		_, _ = conn.Read(make([]byte, 1))
-		reset(conn.(*net.TCPConn))
+		reset(conn.(socket))
 	})
 	conn := dial(t, ownToxicLink(t, upstream))
 	conn.send("1")

@@ -125,13 +125,13 @@ func TestTrapDialsAreNotSerial(t *testing.T) {
 	upstream := echoServer(t)
 	var dials atomic.Int32
 	dialed := make(chan struct{}, 10)
-	link, err := newRelay("test", 0, func(ctx context.Context) (*net.TCPConn, observer, error) {
+	link, err := newRelay("test", 0, func(ctx context.Context) (socket, observer, error) {
 		if dials.Add(1) <= 3 {
 			dialed <- struct{}{}
 			<-ctx.Done() // never answers
 			return nil, nil, ctx.Err()
 		}
-		return dialTo(upstream)(ctx)
+		return dialTo(upstreamAt(upstream))(ctx)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -173,11 +173,11 @@ func TestTrapDeadUpstream(t *testing.T) {
 	upstream := echoServer(t)
 	var dead atomic.Bool
 	dead.Store(true)
-	link, err := newRelay("test", 0, func(ctx context.Context) (*net.TCPConn, observer, error) {
+	link, err := newRelay("test", 0, func(ctx context.Context) (socket, observer, error) {
 		if dead.Load() {
 			return nil, nil, syscall.ECONNREFUSED
 		}
-		return dialTo(upstream)(ctx)
+		return dialTo(upstreamAt(upstream))(ctx)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -268,12 +268,12 @@ func TestTrapNoGoroutineIsLeftBehindByStalledClients(t *testing.T) {
 			_, heal := inject(t, spec, link)
 			const clients = 20
 			for range clients {
-				conn, err := net.Dial("tcp4", link.Address())
+				conn, err := reach(link)
 				if err != nil {
 					continue // refused, by the fault
 				}
 				defer func() { _ = conn.Close() }()
-				_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+				readLittle(conn.(socket))
 				_, _ = io.WriteString(conn, "and never reads")
 			}
 			wait.Until(t, "the link to have seen all clients", func() bool {

@@ -15,7 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
@@ -165,14 +167,18 @@ func BenchmarkReference(b *testing.B) {
 		Topics: topics(),
 	}))(b)
 	b.Cleanup(stub.Close)
-	through := r.tap(b, r.address())
+	through := r.tap(b, network.Straight(r.address()))
+	broker := r.link(b, network.Upstream{Address: r.address()})
+	downstream := r.link(b, network.Upstream{Connect: func(ctx context.Context) (*memconn.Conn, error) {
+		return stub.Connect(ctx, 0)
+	}})
 	groups := 0
 	for _, w := range []struct {
 		name, kafka, downstream string
 		recorded                bool
 	}{
 		{"straight", r.address(), stub.Addr(0), false}, {"observed", through, stub.Addr(0), false},
-		{"linked", r.tap(b, r.link(b, r.address())), r.link(b, stub.Addr(0)), false},
+		{"linked", r.tap(b, broker), downstream.Address(), false},
 		{"recorded", through, stub.Addr(0), true},
 	} {
 		b.Run("way="+w.name, func(b *testing.B) {

@@ -80,7 +80,7 @@ func databaseWays(b *testing.B, url string, ids *history.IDs, sink history.Sink)
 		Clock: history.NewClock(), Sink: sink,
 	}}))(b)
 	b.Cleanup(func() { done(b, tap.Close()) })
-	link := must(network.NewRelay("bench", tap.Addr(0)))(b)
+	link := must(network.NewRelay("bench", network.Upstream{Address: tap.Addr(0)}))(b)
 	b.Cleanup(func() { done(b, link.Close()) })
 	config := must(pgx.ParseConfig(url))(b)
 	through := func(address string) string {

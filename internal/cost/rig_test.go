@@ -208,27 +208,27 @@ func skip(b *testing.B, why string) {
 // ways returns the ways, the direct one first, and those that others use last.
 func (r *rig) ways(b *testing.B) []way {
 	straight := r.address()
-	link := r.link(b, straight)
+	link := r.link(b, network.Upstream{Address: straight})
 	return []way{
 		// The first way warms up the broker, which is a JVM if it is a real one.
-		{name: "straight", address: straight, jvm: *realKafka}, {name: "link", address: link},
-		{name: "tap", address: r.tap(b, straight)}, {name: "both", address: r.tap(b, link)},
+		{name: "straight", address: straight, jvm: *realKafka}, {name: "link", address: link.Address()},
+		{name: "tap", address: r.tap(b, network.Straight(straight))}, {name: "both", address: r.tap(b, link)},
 		{name: "toxiproxy", address: r.toxiproxy(b, straight)}, r.kroxylicious(b, straight),
 	}
 }
 
 // link opens a link without faults.
-func (r *rig) link(b *testing.B, upstream string) string {
+func (r *rig) link(b *testing.B, upstream network.Upstream) network.Link {
 	link := must(network.NewRelay("bench", upstream))(b)
 	b.Cleanup(func() { done(b, link.Close()) })
-	return link.Address()
+	return link
 }
 
 // tap opens a tap as in a run, with the injector of a run without Kafka faults.
-func (r *rig) tap(b *testing.B, upstream string) string {
+func (r *rig) tap(b *testing.B, link network.Link) string {
 	t := tap.New(tap.Config{
 		Clock: r.clock, Sink: r.sink, NextOp: func() int64 { return r.ops.Add(1) }, IDs: r.ids, Topics: topics(),
-		Upstreams: []tap.Upstream{{NodeID: r.kafka.Brokers()[0].ID, Dial: upstream}}, Log: zerolog.Nop(),
+		Upstreams: []tap.Upstream{{NodeID: r.kafka.Brokers()[0].ID, Dial: link.Connect}}, Log: zerolog.Nop(),
 		Interceptor: faultkafka.NewInjector(topics()),
 	})
 	b.Cleanup(func() { done(b, t.Close()) })

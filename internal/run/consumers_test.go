@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
@@ -24,7 +25,7 @@ func (silentSink) Record(history.Event) {}
 func tapped(t *testing.T, broker string, topics []history.Topic) (*tap.Tap, *kadm.Client) {
 	t.Helper()
 	proxy := tap.New(tap.Config{Clock: history.NewClock(), Sink: silentSink{}, NextOp: func() int64 { return 1 },
-		IDs: history.NewIDs("r"), Topics: topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: broker}},
+		IDs: history.NewIDs("r"), Topics: topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(broker).Connect}},
 		Log: zerolog.Nop(), Group: "g"})
 	address, err := proxy.Open(0)
 	if err != nil {

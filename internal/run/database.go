@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/engine"
 	"github.com/dlqbench/dlqbench/internal/env/pgtap"
@@ -117,6 +118,11 @@ func (r *run) ownPostgres(ctx context.Context, name, image, other string) (*post
 		return nil, "", errors.Join(err, server.Close())
 	}
 	return server, address, nil
+}
+
+// Upstream implements called.
+func (d *database) Upstream(instance int) network.Upstream {
+	return network.Upstream{Address: d.Addr(instance)}
 }
 
 // Tell implements called.

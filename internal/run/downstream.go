@@ -11,7 +11,9 @@ import (
 	"path/filepath"
 
 	"github.com/dlqbench/dlqbench/faults/downstream"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/security"
@@ -29,8 +31,8 @@ type called interface {
 
 // reached is a downstream as its instances reach it.
 type reached interface {
-	// Addr is the host:port of an instance, to which its link leads.
-	Addr(instance int) string
+	// Upstream is where the link of an instance leads.
+	Upstream(instance int) network.Upstream
 	// Tell puts into the instance's values how it calls the downstream over its link's address, host:port, unless another
 	// one of its kind did. It returns the URL.
 	Tell(values *scenarios.Values, address string) string
@@ -54,6 +56,13 @@ type attempted interface {
 type stub struct {
 	*workload.Stub
 	scheme string
+}
+
+// Upstream implements called.
+func (s stub) Upstream(instance int) network.Upstream {
+	return network.Upstream{Address: s.Addr(instance), Connect: func(ctx context.Context) (*memconn.Conn, error) {
+		return s.Connect(ctx, instance)
+	}}
 }
 
 // Tell implements called.

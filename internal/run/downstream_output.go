@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
@@ -71,8 +72,8 @@ func newOutputTopic(config workload.AttemptsConfig, header *history.Header, name
 	}
 }
 
-// Addr implements called: the topic is reached over the links of the brokers.
-func (o *outputTopic) Addr(int) string { return "" }
+// Upstream implements called: the topic is reached over the links of the brokers.
+func (o *outputTopic) Upstream(int) network.Upstream { return network.Upstream{} }
 
 // Tell implements called.
 func (o *outputTopic) Tell(*scenarios.Values, string) string { return "" }

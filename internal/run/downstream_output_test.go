@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
@@ -67,7 +68,7 @@ func newOutputRigOf(t *testing.T, rules ruled, records []plan.Record, options ..
 		Clock: clock, Sink: r}, header, "r.results", (&scenarios.KafkaDownstream{}).Codes())
 	r.output.rules, r.output.next = rules, r
 	proxy := tap.New(tap.Config{Clock: clock, Sink: r.output, NextOp: func() int64 { return ops.Add(1) }, IDs: r.ids,
-		Topics: header.Topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: cluster.ListenAddrs()[0]}}, Log: zerolog.Nop(),
+		Topics: header.Topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(cluster.ListenAddrs()[0]).Connect}}, Log: zerolog.Nop(),
 		Interceptor: r.output})
 	address, err := proxy.Open(0)
 	if err != nil {

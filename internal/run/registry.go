@@ -98,7 +98,7 @@ func (r *run) startRegistry(ctx context.Context, made []madeFrom) (map[*format.F
 	if err := r.openRegistryOf(ctx, schemas); err != nil {
 		return nil, err
 	}
-	link, err := r.openLink(network.LinkRegistry, r.registry.Address(), r.portsOf(0).registry)
+	link, err := r.openLink(network.LinkRegistry, network.Upstream{Address: r.registry.Address()}, r.portsOf(0).registry)
 	if err != nil {
 		return nil, err
 	}

@@ -143,9 +143,9 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 }
 
 // openLink puts a link before an upstream, under its name and those of the groups that it belongs to.
-func (r *run) openLink(name, upstream string, port int, groups ...string) (network.Link, error) {
+func (r *run) openLink(name string, upstream network.Upstream, port int, groups ...string) (network.Link, error) {
 	names := append(groups, name)
-	link, err := network.Link(network.Straight(upstream)), error(nil)
+	link, err := network.Link(network.Straight(upstream.Address)), error(nil)
 	if port > 0 || r.needsLink(names) {
 		link, err = r.paths.Open(name, upstream, port)
 	}
@@ -178,7 +178,8 @@ func (r *run) openLinks(ctx context.Context) error {
 		if int(broker.Number) == r.scenario.Topics.DLQ.Broker {
 			groups = append(groups, "dlq")
 		}
-		if _, err := r.openLink(fmt.Sprintf("broker %d", broker.Number), broker.Address, 0, groups...); err != nil {
+		if _, err := r.openLink(fmt.Sprintf("broker %d", broker.Number),
+			network.Upstream{Address: broker.Address}, 0, groups...); err != nil {
 			return err
 		}
 	}
@@ -193,8 +194,8 @@ func (r *run) openLinks(ctx context.Context) error {
 	}
 	for instance := range r.header.Instances {
 		for number, one := range r.stubs.of(instance) {
-			upstream := one.Addr(instance)
-			if upstream == "" {
+			upstream := one.Upstream(instance)
+			if upstream.Address == "" {
 				continue // it has no address of its own
 			}
 			if _, err := r.openLink(r.downstreamLink(instance, number), upstream, r.portsOf(instance).downstream(number),
@@ -268,7 +269,7 @@ func (r *run) openTaps(context.Context) error {
 	var upstreams []tap.Upstream
 	for _, broker := range r.cluster.Brokers() {
 		link := r.links[fmt.Sprintf("broker %d", broker.Number)][0]
-		upstream := tap.Upstream{NodeID: broker.ID, Dial: link.Address()}
+		upstream := tap.Upstream{NodeID: broker.ID, Dial: link.Connect}
 		if r.cluster.tls != nil {
 			upstream.TLS = r.cluster.tls(broker)
 		}

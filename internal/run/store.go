@@ -174,7 +174,7 @@ func (r *run) linkStore() error {
 	if err != nil {
 		return errors.New("reading the store's url: it is none") // it may hold a password
 	}
-	link, err := r.openLink(network.LinkStore, hostAndPort(address), 0)
+	link, err := r.openLink(network.LinkStore, network.Upstream{Address: hostAndPort(address)}, 0)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (r *run) openService() error {
 	}
 	for n := range s.Workers {
 		name := fmt.Sprintf("downstream of worker %d", n)
-		link, err := r.openLink(name, r.store.stub.Addr(int(history.Worker(n))), 0, "downstream")
+		link, err := r.openLink(name, stub{r.store.stub, ""}.Upstream(int(history.Worker(n))), 0, "downstream")
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	provider "github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
@@ -137,7 +138,7 @@ func (c *cluster) newRig(t *testing.T) *rig {
 	r.spoken = &spoken{asked: r.asked, times: map[[2]int16]int{}}
 	var upstreams []tap.Upstream
 	for _, b := range c.running.Brokers() {
-		upstreams = append(upstreams, tap.Upstream{NodeID: b.ID, Dial: b.Address})
+		upstreams = append(upstreams, tap.Upstream{NodeID: b.ID, Dial: network.Straight(b.Address).Connect})
 	}
 	r.client = c.direct(t)
 	r.admin = kadm.NewClient(r.client)

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -75,7 +76,7 @@ func between(key int16) bool {
 // No answer of any API and version that kmsg knows carries an address that bypasses the tap, including APIs that a
 // later kmsg adds.
 func TestNoAddressLeaks(t *testing.T) {
-	r := newRig(t, []Upstream{{NodeID: 1, Dial: "127.0.0.1:1"}}, nil)
+	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Straight("127.0.0.1:1").Connect}}, nil)
 	own := r.open(t, 0)
 	c := newConn(r.Tap, r.Upstreams[0], r.instances[0], nil)
 	c.log = zerolog.Nop()
@@ -125,7 +126,7 @@ func isHostOfClient(key int16) bool { return key == 29 || key == 31 }
 
 // Ports and node ids in answers are those of the instance's listeners. Unknown nodes are removed.
 func TestRewrittenAddresses(t *testing.T) {
-	r := newRig(t, []Upstream{{NodeID: 1, Dial: "a:1"}, {NodeID: 5, Dial: "b:2"}}, nil)
+	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Straight("a:1").Connect}, {NodeID: 5, Dial: network.Straight("b:2").Connect}}, nil)
 	addresses := strings.Split(r.open(t, 0), ",")
 	c := newConn(r.Tap, r.Upstreams[0], r.instances[0], nil)
 	c.log = zerolog.Nop()

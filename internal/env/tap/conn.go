@@ -132,7 +132,9 @@ func (c *conn) serve() {
 
 // connect opens the connection to the broker.
 func (c *conn) connect() error {
-	link, err := net.DialTimeout("tcp", c.to.Dial, dialLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
+	defer cancel()
+	link, err := c.to.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -143,8 +145,6 @@ func (c *conn) connect() error {
 	if err := c.use(secured); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
-	defer cancel()
 	err = secured.HandshakeContext(ctx) // close breaks it off, as it knows the connection already
 	if wrong := (*tls.CertificateVerificationError)(nil); errors.As(err, &wrong) {
 		c.log.Error().Err(err).Msg("the broker's certificate is not accepted, so no connection of the subject gets through")

@@ -22,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
@@ -255,7 +256,7 @@ func TestLastRequestsOfAClientReachTheBroker(t *testing.T) {
 }
 
 func TestUnreachableBrokerResetsTheClient(t *testing.T) {
-	r := newRig(t, []Upstream{{NodeID: 1, Dial: closedPort(t)}}, nil)
+	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Straight(closedPort(t)).Connect}}, nil)
 	conn, err := net.Dial("tcp", r.open(t, 0))
 	if err == nil { // otherwise the reset came even earlier
 		defer func() { _ = conn.Close() }()

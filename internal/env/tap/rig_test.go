@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -132,7 +133,7 @@ func cluster(t testing.TB, brokers int, adapt func(*Config), options ...kfake.Op
 	t.Cleanup(c.Close)
 	var upstreams []Upstream
 	for node, address := range c.ListenAddrs() {
-		upstreams = append(upstreams, Upstream{NodeID: int32(node), Dial: address})
+		upstreams = append(upstreams, Upstream{NodeID: int32(node), Dial: network.Straight(address).Connect})
 	}
 	return c, newRig(t, upstreams, adapt)
 }
@@ -199,7 +200,7 @@ func newBroker(t testing.TB) *broker {
 }
 
 func (b *broker) upstreams() []Upstream {
-	return []Upstream{{NodeID: 1, Dial: b.listener.Addr().String()}}
+	return []Upstream{{NodeID: 1, Dial: network.Straight(b.listener.Addr().String()).Connect}}
 }
 
 func (b *broker) next() *peer {

@@ -23,8 +23,8 @@ import (
 type Upstream struct {
 	// NodeID is the broker's id in Kafka's metadata.
 	NodeID int32
-	// Dial is the address of the link to it (host:port).
-	Dial string
+	// Dial connects to it, over its link.
+	Dial func(context.Context) (net.Conn, error)
 	// TLS, if set, configures the tap's connection to the broker through the link; the subject speaks plaintext to the
 	// tap. Its ServerName must be the broker's own host, which differs from the link's address.
 	TLS *tls.Config

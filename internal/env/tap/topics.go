@@ -207,10 +207,16 @@ func (u Upstream) topicIDs(ctx context.Context, names []string) (map[string][16]
 
 // open opens a connection to the broker.
 func (u Upstream) open(ctx context.Context) (net.Conn, error) {
-	if u.TLS == nil {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", u.Dial)
+	conn, err := u.Dial(ctx)
+	if err != nil || u.TLS == nil {
+		return conn, err
 	}
-	return (&tls.Dialer{Config: u.TLS}).DialContext(ctx, "tcp", u.Dial)
+	secured := tls.Client(conn, u.TLS)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secured, nil
 }
 
 // readMetadata reads the answer to the first request on a connection.

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
 	"github.com/dlqbench/dlqbench/internal/plan"
 )
@@ -63,7 +64,8 @@ type Stub struct {
 	calls     Calls
 	answers   map[string]map[history.Outcome]answer // by the kind of their texts
 	topics    map[string]int16
-	listeners []net.Listener // of each instance
+	listeners []net.Listener      // of each instance
+	near      []*memconn.Listener // of each instance, for connections of this process
 	server    stubServer
 	bodies    sync.Pool // of *bytes.Buffer
 	inflater  kafkaio.Inflater
@@ -103,7 +105,7 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	}
 	s := &Stub{
 		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
-		listeners: make([]net.Listener, cfg.Instances), inflater: kafkaio.Inflater{Limit: maxBody},
+		listeners: make([]net.Listener, cfg.Instances), near: make([]*memconn.Listener, cfg.Instances), inflater: kafkaio.Inflater{Limit: maxBody},
 		forward: newForward(), unidentified: slices.ContainsFunc(cfg.Plan.Records, plan.Record.Unidentified),
 	}
 	s.server = newHTTPServer(s)
@@ -116,9 +118,11 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 			s.Close()
 			return nil, fmt.Errorf("opening the downstream stub's port for instance %d: %w", i, err)
 		}
-		s.listeners[i] = &attributing{listener, s, i}
-		// The only error is that the listener was closed.
-		s.serving.Go(func() { _ = s.server.Serve(s.listeners[i]) })
+		s.listeners[i], s.near[i] = listener, memconn.NewListener()
+		for _, one := range []net.Listener{listener, s.near[i]} {
+			// The only error is that the listener was closed.
+			s.serving.Go(func() { _ = s.server.Serve(&attributing{one, s, i}) })
+		}
 	}
 	return s, nil
 }
@@ -173,12 +177,17 @@ func (s *Stub) Addr(instance int) string {
 	return s.listeners[instance-s.cfg.First].Addr().String()
 }
 
+// Connect returns a connection of this process that counts as one of the instance.
+func (s *Stub) Connect(ctx context.Context, instance int) (*memconn.Conn, error) {
+	return s.near[instance-s.cfg.First].Connect(ctx)
+}
+
 // Close closes the ports and every connection, ends hanging attempts, and waits until all of them have ended.
 func (s *Stub) Close() {
 	s.closing.Store(true)
-	for _, listener := range s.listeners {
+	for i, listener := range s.listeners {
 		if listener != nil {
-			_ = listener.Close()
+			_, _ = listener.Close(), s.near[i].Close()
 		}
 	}
 	_ = s.server.Close()

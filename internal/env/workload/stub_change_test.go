@@ -346,7 +346,7 @@ func connected(t *testing.T) (net.Conn, *Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := &Conn{TCPConn: accepted.(*net.TCPConn)}
+	conn := &Conn{socket: accepted.(*net.TCPConn)}
 	t.Cleanup(func() { client.Close(); conn.Close() })
 	return client, conn
 }

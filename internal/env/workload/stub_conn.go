@@ -15,7 +15,7 @@ import (
 // Conn is a subject's connection to a downstream. It is attributed to a process when it is accepted, so a late
 // request of an ended process never counts for its successor.
 type Conn struct {
-	*net.TCPConn
+	socket
 	instance int16
 	run      uint16
 	// early contains the bytes that the client sent while its request was being answered. They are read next.
@@ -24,9 +24,16 @@ type Conn struct {
 	greeting func([]byte)
 }
 
+// socket is a connection over TCP, or within this process.
+type socket interface {
+	net.Conn
+	CloseWrite() error
+	SetLinger(seconds int) error
+}
+
 // NewConn returns the connection of an instance's process.
-func NewConn(conn *net.TCPConn, instance int16, run uint16) *Conn {
-	return &Conn{TCPConn: conn, instance: instance, run: run}
+func NewConn(conn socket, instance int16, run uint16) *Conn {
+	return &Conn{socket: conn, instance: instance, run: run}
 }
 
 // Instance returns the instance whose connection it is.
@@ -46,7 +53,7 @@ func (c *Conn) Read(into []byte) (int, error) {
 		c.early = c.early[n:]
 		return n, nil
 	}
-	n, err := c.TCPConn.Read(into)
+	n, err := c.socket.Read(into)
 	if c.greeting != nil && n > 0 {
 		c.greeting(into[:n])
 		c.greeting = nil
@@ -99,7 +106,7 @@ func (c *Conn) Over() bool { return false }
 func (c *Conn) watch() Waited {
 	var buffer [512]byte
 	for len(c.early) < maxBody {
-		n, err := c.TCPConn.Read(buffer[:])
+		n, err := c.socket.Read(buffer[:])
 		c.early = append(c.early, buffer[:n]...)
 		switch {
 		case err == nil:
@@ -123,7 +130,7 @@ func (c *Conn) reset() {
 
 // RemoteAddr implements net.Conn. The address leads back to the connection: servers tell it to the handler of a
 // request, with and without TLS.
-func (c *Conn) RemoteAddr() net.Addr { return peerAddr{c.TCPConn.RemoteAddr(), c} }
+func (c *Conn) RemoteAddr() net.Addr { return peerAddr{c.socket.RemoteAddr(), c} }
 
 type peerAddr struct {
 	net.Addr
@@ -148,7 +155,7 @@ func (l *attributing) Accept() (net.Conn, error) {
 	}
 	l.stub.accepted.Add(1)
 	number := l.stub.cfg.First + l.instance
-	accepted := NewConn(conn.(*net.TCPConn), int16(number), l.stub.Process(number))
+	accepted := NewConn(conn.(socket), int16(number), l.stub.Process(number))
 	if l.stub.cfg.TLS == nil {
 		accepted.greeting = l.stub.noteTLS
 	}

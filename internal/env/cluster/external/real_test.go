@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
@@ -228,7 +229,7 @@ func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 		Clock: history.NewClock(), Sink: unrecorded{}, NextOp: func() int64 {
 			return op.Add(1)
 		}, IDs: history.NewIDs(prefix), Topics: []history.Topic{{Name: prefix + ".input", Partitions: 6}},
-		Upstreams: []tap.Upstream{{NodeID: 101, Dial: k.Brokers()[0].Address, TLS: k.UpstreamTLS(k.Brokers()[0])}},
+		Upstreams: []tap.Upstream{{NodeID: 101, Dial: network.Straight(k.Brokers()[0].Address).Connect, TLS: k.UpstreamTLS(k.Brokers()[0])}},
 		Log:       zerolog.Nop(), TopicIDs: k.TopicIDs,
 	})
 	defer front.Close()
