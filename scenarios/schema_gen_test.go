@@ -45,7 +45,7 @@ func generateSchema(t *testing.T, title string, of, filled any) []byte {
 	text, err := schemagen.Generate(schemagen.File{
 		Title: title, Of: of, Filled: filled, Base: "github.com/dlqbench/dlqbench/scenarios",
 		Sources: []string{"spec.go", "graph.go", "drill.go", "store.go", "subject_store.go", "subject_spec.go",
-			"subject_input.go", "subject_downstream.go", "subject_external.go",
+			"subject_input.go", "subject_downstream.go", "subject_external.go", "subject_deployment.go",
 			"../faults", "../consumer/config.go"},
 		Name: func(of reflect.Type) string {
 			if strings.Contains(of.PkgPath(), "/faults/") {

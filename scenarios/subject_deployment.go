@@ -17,7 +17,7 @@ type Deployment struct {
 	Manifest string `json:"manifest,omitempty"`
 	// Running is a Deployment or StatefulSet that runs in the namespace, such as deployment/orders, in place of a
 	// manifest. The run judges a copy of it, and does not change it.
-	Running string `json:"running,omitempty" jsonschema:"pattern=^(deployment|statefulset)/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"`
+	Running string `json:"running,omitempty" jsonschema:"pattern=^(deployment|statefulset)/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$,description=a workload of the namespace\\, such as deployment/orders or statefulset/orders"`
 	// Container is the name of the container that is the consumer; default: the only one.
 	Container string `json:"container,omitempty"`
 	// EndBy is how TERM, a restart and scale_down end a pod: delete, or evict, as the drain of a node does. An eviction
@@ -46,7 +46,7 @@ func (d *Deployment) From() string { return cmp.Or(d.Running, d.Manifest) }
 func (c *checker) checkDeployment(s *SubjectFile) {
 	c.refuseIf(s.Deployment == nil && !c.has("/deployment"), "/kind",
 		"deployment is missing: the file with the Deployment or StatefulSet, such as deployment: {manifest: orders.yaml}")
-	if d := s.Deployment; d != nil && (d.Manifest == "") == (d.Running == "") {
+	if d := s.Deployment; d != nil && (d.Manifest != "") == c.has("/deployment/running") {
 		c.at("/deployment", "write either manifest, the file with the Deployment or StatefulSet, or running, one that runs "+
 			"in the namespace, such as running: deployment/orders")
 	}

@@ -34,14 +34,16 @@ func TestDeployment(t *testing.T) {
 // What can't be done to pods, or reached in them, is refused before anything is created.
 func TestProblemsOfDeployment(t *testing.T) {
 	for text, says := range map[string]string{
-		"ready: {timeout: 2m}": "",
-		"deployment: {}":       "write either manifest",
-		"deployment: {manifest: a.yaml, running: deployment/a}":     "write either manifest",
-		"deployment: {running: deployment/orders}":                  "",
-		"deployment: {running: orders}":                             "running",
-		"ready: {port: 80}":                                         "only timeout can be set",
-		"ready: {port: 80, timeout: 1m}":                            "only timeout can be set",
-		"command: [x]":                                              "the manifest says what runs",
+		"ready: {timeout: 2m}":         "",
+		"deployment: {}":               "write either manifest",
+		"deployment: {manifest: \"\"}": "write either manifest",
+		"deployment: {manifest: a.yaml, running: deployment/a}": "write either manifest",
+		"deployment: {running: deployment/orders}":              "",
+		"deployment: {running: orders}": `subject.yaml:4:23: "orders" is not written right: this is a ` +
+			"workload of the namespace, such as deployment/orders or statefulset/orders",
+		"ready: {port: 80}":              "only timeout can be set",
+		"ready: {port: 80, timeout: 1m}": "only timeout can be set",
+		"command: [x]":                   "the manifest says what runs",
 		"contract: {health: \"http://127.0.0.1:8080/health\"}":      "can't be reached from the pod that runs dlqbench",
 		"needs: [{name: db, command: [x], ready: {port: 1}}]":       "create in the namespace what it needs",
 		"external: {instances: 2}":                                  "the scenario says how many pods",
@@ -64,6 +66,9 @@ func TestProblemsOfDeployment(t *testing.T) {
 			whole = strings.Join(kept, "")
 		}
 		_, err := ParseSubject("subject.yaml", []byte(whole+text+"\n"))
+		if strings.HasPrefix(text, "deployment: {running") && err != nil && strings.Contains(err.Error(), "problems") {
+			t.Errorf("%s: one mistake is told twice: %v", text, err)
+		}
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
