@@ -21,6 +21,8 @@ import (
 type Kubernetes struct {
 	Manifest
 	Kubectl kube.Kubectl
+	// Fresh removes a Job that an earlier campaign left.
+	Fresh bool
 	// Patience is how long the campaign waits while no cell can run, because pods are pending or the API server is away.
 	Patience time.Duration
 	// Poll is the interval at which the cluster is asked.
@@ -33,8 +35,8 @@ const mostRounds = 3
 // removeLimit bounds the time in which the Job is removed.
 const removeLimit = 2 * time.Minute
 
-// Run runs the cells in a Job. A Job that an earlier campaign left is followed to its end first. In the end the Job and
-// its files are removed, unless the API server is away.
+// Run runs the cells in a Job. A Job that an earlier campaign left is followed to its end first, unless it is to be
+// removed. In the end the Job and its files are removed, unless the API server is away.
 func (k Kubernetes) Run(ctx context.Context, cells []Cell, into Sink) error {
 	if err := k.Kubectl.Allowed(ctx, rights()); err != nil {
 		return err
@@ -43,6 +45,7 @@ func (k Kubernetes) Run(ctx context.Context, cells []Cell, into Sink) error {
 	for round := 0; len(left) > 0; round++ {
 		f := &follower{Kubernetes: k, into: into, state: map[int]outcome{}, seen: map[string]bool{},
 			disrupted: map[int]int{}, told: map[string]bool{}, unread: map[string]time.Time{}, moved: time.Now()}
+		f.Fresh = k.Fresh && round == 0
 		adopted, err := f.begin(ctx, left)
 		if err == nil {
 			err = f.follow(ctx)
@@ -110,12 +113,13 @@ func (f *follower) begin(ctx context.Context, cells []Cell) (adopted bool, err e
 	var earlier job
 	err = f.Kubectl.Get(ctx, &earlier, "job", f.name())
 	switch {
-	case err == nil:
-		if f.cells, err = Select(f.Cells, earlier.Metadata.Annotations[cellsAnnotation]); err != nil {
-			return false, fmt.Errorf("the Job %s is there, and dlqbench did not make it: %w", f.name(), err)
+	case err == nil && f.Fresh:
+		if err := f.removeAll(ctx); err != nil {
+			return false, err
 		}
-		f.into.Say(fmt.Sprintf("going on with the Job %s, which an earlier campaign left", f.name()))
-		return true, nil
+		f.into.Say(fmt.Sprintf("removed the Job %s, which an earlier campaign left", f.name()))
+	case err == nil:
+		return true, f.adopt(earlier)
 	case !kube.NotFound(err):
 		f.unreachable = kube.Away(err)
 		return false, fmt.Errorf("looking for a Job of an earlier campaign: %w", err)
@@ -139,6 +143,25 @@ func (f *follower) begin(ctx context.Context, cells []Cell) (adopted bool, err e
 	f.into.Say(fmt.Sprintf("created the Job %s: %d cells, %d pods at a time", f.name(), len(cells),
 		min(f.Parallel, len(cells))))
 	return false, nil
+}
+
+// adopt takes over a Job that an earlier campaign left. If its pods run another image, say, its results are not those
+// of this campaign.
+func (f *follower) adopt(earlier job) error {
+	pods, err := f.podsDigest()
+	if err != nil {
+		return err
+	}
+	if earlier.Metadata.Annotations[podsAnnotation] != pods {
+		return fmt.Errorf("the Job %s, which an earlier campaign left, has other pods than this one: undo the change of "+
+			"kubernetes in %s or of --image to go on with it, or remove it with kubectl delete job,configmap %[1]s", f.name(),
+			f.Suite.File)
+	}
+	if f.cells, err = Select(f.Cells, earlier.Metadata.Annotations[cellsAnnotation]); err != nil {
+		return fmt.Errorf("the Job %s is there, and dlqbench did not make it: %w", f.name(), err)
+	}
+	f.into.Say(fmt.Sprintf("going on with the Job %s, which an earlier campaign left", f.name()))
+	return nil
 }
 
 // follow collects results until the Job has ended or ctx ends.
@@ -403,6 +426,13 @@ func (f *follower) end(ctx context.Context, failed error) error {
 	if failed != nil {
 		_, _ = f.look(ctx) // results of cells that have just ended are not lost, if they can be read
 	}
+	return f.removeAll(ctx)
+}
+
+// removeAll removes the Job and its files, and waits until the Job is gone.
+func (f *follower) removeAll(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, removeLimit)
+	defer stop()
 	err, errFiles := f.remove(ctx, "job", "--cascade=foreground"), f.remove(ctx, "configmap")
 	for err == nil {
 		var still job

@@ -35,6 +35,7 @@ type fakeCluster struct {
 	jobs       int
 	calls      []string
 	down       error
+	fresh      bool
 }
 
 type fakeJob struct {
@@ -191,8 +192,24 @@ func (f *fakeCluster) run(ctx context.Context, t *testing.T, patience time.Durat
 	f.test, f.cells, f.logs = t, cellsOf(t, suite, "v1"), map[string]string{}
 	into := &memory{results: map[int]int{}, failed: map[int]string{}}
 	k := Kubernetes{Manifest: Manifest{Suite: suite, Cells: f.cells, Parallel: 2, Limit: time.Minute},
-		Kubectl: kube.Kubectl{Call: f.call}, Patience: patience, Poll: time.Millisecond}
+		Kubectl: kube.Kubectl{Call: f.call}, Fresh: f.fresh, Patience: patience, Poll: time.Millisecond}
 	return into, k.Run(ctx, f.cells, into)
+}
+
+// leave puts the Job of a campaign there that was killed, with some of the cells and the suite's kubernetes section.
+func (f *fakeCluster) leave(t *testing.T, section string) {
+	t.Helper()
+	manifest, cells := manifestOf(t, strings.Replace(clusterSuite, "{image: 'orders:1'}", section, 1))
+	_, made, err := manifest.Objects([]Cell{cells[0], cells[2]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.job, f.files = &fakeJob{annotations: map[string]string{}, completions: 2}, true
+	metadata, _ := made["metadata"].(object)
+	annotations, _ := metadata["annotations"].(object)
+	for key, value := range annotations {
+		f.job.annotations[key] = fmt.Sprint(value)
+	}
 }
 
 // whole is a script in which every cell succeeds.
@@ -372,8 +389,8 @@ func TestKubernetes(t *testing.T) {
 
 // A campaign that was killed left its Job: it is followed, and only cells that it does not have need another one.
 func TestKubernetesGoesOn(t *testing.T) {
-	cluster := &fakeCluster{job: &fakeJob{annotations: map[string]string{cellsAnnotation: "1,3"}, completions: 2},
-		files: true}
+	cluster := &fakeCluster{}
+	cluster.leave(t, "{image: 'orders:1'}")
 	cluster.script = func(f *fakeCluster, _ int) {
 		if len(f.pods) == 0 {
 			whole(f, 0)
@@ -385,6 +402,39 @@ func TestKubernetesGoesOn(t *testing.T) {
 	}
 	if !slices.ContainsFunc(into.said, func(line string) bool { return strings.Contains(line, "which an earlier") }) {
 		t.Errorf("it said %q", into.said)
+	}
+}
+
+// A Job that a killed campaign left runs what that campaign was to run. With --fresh, and if its pods are others than
+// those of this campaign, none of its results counts.
+func TestKubernetesLeavesAnEarlierJob(t *testing.T) {
+	for _, test := range []struct {
+		section, err string
+		fresh, stays bool
+	}{
+		{section: "{image: 'orders:1'}", fresh: true},
+		{section: "{image: 'orders:0'}", fresh: true},
+		{section: "{image: 'orders:0'}", stays: true, err: "has other pods than this one: undo the change of kubernetes"},
+		{section: "{image: 'orders:1', pod: {nodeSelector: {pool: load}}}", stays: true, err: "kubectl delete job,configmap"},
+	} {
+		cluster := &fakeCluster{fresh: test.fresh}
+		cluster.leave(t, test.section)
+		cluster.script = func(f *fakeCluster, _ int) {
+			if len(f.pods) == 0 {
+				whole(f, 0)
+			}
+		}
+		into, err := cluster.run(t.Context(), t, time.Second)
+		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: error %v, want %q", test.section, err, test.err)
+		}
+		if stays := cluster.job != nil && cluster.files; stays != test.stays {
+			t.Errorf("%s: the Job is there: %v, want %v", test.section, stays, test.stays)
+		}
+		if said := strings.Join(into.said, "\n"); strings.Contains(said, "going on") ||
+			!test.stays && (len(into.results) != 3 || !strings.Contains(said, "3 cells")) {
+			t.Errorf("%s: %d results; it said %s", test.section, len(into.results), said)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ package campaign
 // needs. There is nothing else: no operator, no types of its own, nothing outside the namespace.
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +23,8 @@ const (
 	containerName = "cell"
 	// cellsAnnotation has the numbers of a Job's cells: index i is the i-th of them.
 	cellsAnnotation = "dlqbench/cells"
+	// podsAnnotation has a digest of what the Job's pods are made of.
+	podsAnnotation  = "dlqbench/pods"
 	indexAnnotation = "batch.kubernetes.io/job-completion-index"
 	jobLabel        = "batch.kubernetes.io/job-name"
 	// workFolder in the pod is for temporary files, resultFolder for results if a claim keeps them.
@@ -101,8 +105,32 @@ func (m Manifest) job(cells []Cell, laid kube.Layout) (object, error) {
 	if budget := m.Suite.Budget; budget > 0 {
 		spec["activeDeadlineSeconds"] = int(budget.Round(time.Second) / time.Second)
 	}
+	pods, err := m.podsDigest()
+	if err != nil {
+		return nil, err
+	}
 	return object{"apiVersion": "batch/v1", "kind": "Job",
-		"metadata": m.metadata(object{cellsAnnotation: Numbers(cells)}), "spec": spec}, nil
+		"metadata": m.metadata(object{cellsAnnotation: Numbers(cells), podsAnnotation: pods}), "spec": spec}, nil
+}
+
+// podsDigest is the same for campaigns of the same cells whose pods have the same image and settings, whichever cells
+// they run.
+func (m Manifest) podsDigest() (string, error) {
+	laid, err := m.layOut()
+	if err != nil {
+		return "", err
+	}
+	m.Limit = 0 // that of the cells that are run
+	pod, err := m.pod(m.Cells, laid)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return "", fmt.Errorf("writing the pods: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // pod is the spec of the pods, with what the suite merges into it.
