@@ -302,6 +302,9 @@ func TestKubernetes(t *testing.T) {
 			err: "the user may not get pods/log"},
 		{name: "quota on Jobs", cluster: fakeCluster{refuse: "Error from server (Forbidden): exceeded quota: q"},
 			err: "the namespace's quota is used up"},
+		{name: "no such namespace", cluster: fakeCluster{refuse: "Error from server (NotFound): error when creating " +
+			`"STDIN": namespaces "lod" not found` + "\nError from server (NotFound): again"},
+			err: "creating the Job: there is no namespace lod: correct --namespace, or kubectl create namespace lod"},
 		{name: "quota on pods", cluster: fakeCluster{script: func(f *fakeCluster, _ int) {
 			f.events = []kube.Event{{Reason: "FailedCreate", Message: "pods is forbidden: exceeded quota: q"}}
 			f.events[0].InvolvedObject.UID = "job-1"

@@ -4,7 +4,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -56,9 +58,16 @@ func (k Kubectl) Allowed(ctx context.Context, rights []Right) error {
 	return nil
 }
 
+// noNamespace matches what the API server says of a namespace that is not there.
+var noNamespace = regexp.MustCompile(`\(NotFound\): .*namespaces "([^"]+)" not found`)
+
 // RefusedCreation says why objects could not be created.
 func RefusedCreation(what string, err error) error {
-	switch {
+	failed, _ := errors.AsType[Failure](err)
+	switch missing := noNamespace.FindStringSubmatch(failed.Text); {
+	case missing != nil:
+		return fmt.Errorf("creating %s: there is no namespace %s: correct --namespace, or kubectl create namespace %[2]s "+
+			"makes it", what, missing[1])
 	case Said(err, "exceeded quota"):
 		return fmt.Errorf("creating %s: the namespace's quota is used up: %w", what, err)
 	case Forbidden(err):

@@ -281,6 +281,9 @@ func TestRun(t *testing.T) {
 			err: "the user may not create pods/exec"},
 		{name: "quota on Jobs", cluster: fakeCluster{refuse: map[string]string{"Job": "exceeded quota: q"}},
 			err: "creating the Job: the namespace's quota is used up"},
+		{name: "no such namespace", cluster: fakeCluster{refuse: map[string]string{
+			"Job": `Error from server (NotFound): error when creating "STDIN": namespaces "lod" not found`}},
+			err: "creating the Job: there is no namespace lod: correct --namespace, or kubectl create namespace lod"},
 		{name: "the consumer is there", cluster: fakeCluster{script: whole, refuse: map[string]string{
 			"Deployment": `Error from server (AlreadyExists): deployments.apps "orders" already exists`}},
 			err: "use another namespace"},
