@@ -75,7 +75,7 @@ func (p *plannedCampaign) kubernetes(forecasts map[int]gate.Forecast, flags camp
 	return campaign.Kubernetes{
 		Manifest: campaign.Manifest{Suite: p.suite, Cells: p.cells, Parallel: flags.parallel, Limit: limit,
 			KeepPassed: flags.keepPassed},
-		Kubectl: flags.kubernetes.kubectl(), Fresh: flags.fresh,
+		Kubectl: flags.kubernetes.kubectl(), Folder: p.folder, Fresh: flags.fresh,
 		Patience: flags.kubernetes.patience, Poll: pollEvery,
 	}
 }

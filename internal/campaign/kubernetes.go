@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,8 @@ import (
 type Kubernetes struct {
 	Manifest
 	Kubectl kube.Kubectl
+	// Folder is where the results are kept.
+	Folder Folder
 	// Fresh removes a Job that an earlier campaign left.
 	Fresh bool
 	// Patience is how long the campaign waits while no cell can run, because pods are pending or the API server is away.
@@ -290,6 +293,9 @@ func (f *follower) succeeded(ctx context.Context, one kube.Pod, index int) error
 		return fmt.Errorf("%w: the image must have the dlqbench of this command", err)
 	}
 	f.state[index] = hasResult
+	if result.Dir != "" && f.Suite.Kubernetes.Claim == "" {
+		result.Dir = filepath.Join(f.Folder.dir, f.cells[index].folder()) // the pod's own is gone with it
+	}
 	return f.into.Result(f.cells[index], result)
 }
 

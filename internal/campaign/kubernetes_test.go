@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -138,7 +139,11 @@ func (f *fakeCluster) add(index int, phase string) *kube.Pod {
 			f.test.Fatal(err)
 		}
 		var log strings.Builder
-		if err := resultOf(f.test, cells[index], assertions.Pass).WriteLine(&log); err != nil {
+		result := resultOf(f.test, cells[index], assertions.Pass)
+		if cells[index].Number == 2 {
+			result.Dir = workFolder + "/campaign/runs/x"
+		}
+		if err := result.WriteLine(&log); err != nil {
 			f.test.Fatal(err)
 		}
 		f.logs[one.Metadata.Name] = "something\n" + log.String()
@@ -167,18 +172,27 @@ func ends(p *kube.Pod, reason, message string, code int) {
 	p.Status.ContainerStatuses = []kube.ContainerStatus{status}
 }
 
+// failedMount is an event of a pod of the Job, which waits.
+func failedMount(f *fakeCluster) []kube.Event {
+	name := Manifest{Suite: reload(f.test), Cells: f.cells}.name()
+	f.job.Status.Active = 1
+	return []kube.Event{{Reason: "FailedMount", Message: "x", InvolvedObject: kube.Reference{Kind: "Pod", Name: name + "-0"}}}
+}
+
 // memory is a Sink.
 type memory struct {
 	mu      sync.Mutex
 	results map[int]int
 	failed  map[int]string
 	said    []string
+	dirs    []string
 }
 
-func (m *memory) Result(cell Cell, _ Result) error {
+func (m *memory) Result(cell Cell, result Result) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.results[cell.Number]++
+	m.dirs = append(m.dirs, result.Dir)
 	return nil
 }
 func (m *memory) Failed(cell Cell, why error) { m.failed[cell.Number] = why.Error() }
@@ -192,6 +206,7 @@ func (f *fakeCluster) run(ctx context.Context, t *testing.T, patience time.Durat
 	f.test, f.cells, f.logs = t, cellsOf(t, suite, "v1"), map[string]string{}
 	into := &memory{results: map[int]int{}, failed: map[int]string{}}
 	k := Kubernetes{Manifest: Manifest{Suite: suite, Cells: f.cells, Parallel: 2, Limit: time.Minute},
+		Folder:  NewFolder("results"),
 		Kubectl: kube.Kubectl{Call: f.call}, Fresh: f.fresh, Patience: patience, Poll: time.Millisecond}
 	return into, k.Run(ctx, f.cells, into)
 }
@@ -233,6 +248,7 @@ func TestKubernetes(t *testing.T) {
 		patience time.Duration
 		err      string // "" if there is none
 		said     string
+		quiet    string // it does not say that
 		failed   map[int]string
 		results  int // of the three cells
 		jobs     int
@@ -320,6 +336,21 @@ func TestKubernetes(t *testing.T) {
 					Cells: f.cells}.name(), UID: "job-0"}
 				whole(f, max(0, 10-step))
 			}}},
+		{name: "a mount fails at first", results: 3, jobs: 1, patience: time.Hour, quiet: "pods do not start",
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				f.events = failedMount(f)
+				whole(f, max(0, 1000-step))
+			}}},
+		{name: "a mount fails for long", results: 3, jobs: 1, patience: time.Hour, said: "pods do not start: FailedMount: x",
+			cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+				f.events = failedMount(f)
+				if step < 100 {
+					time.Sleep(time.Second)
+				}
+				whole(f, max(0, 100-step))
+			}}},
+		{name: "a mount fails", jobs: 1, err: "no pod has run for 50ms (--patience): pods do not start: FailedMount: x",
+			cluster: fakeCluster{script: func(f *fakeCluster, _ int) { f.events = failedMount(f) }}},
 		{name: "no such image", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
 				waits(f.add(0, "Pending"), "ImagePullBackOff", "not found")
@@ -368,6 +399,9 @@ func TestKubernetes(t *testing.T) {
 				if said := strings.Join(into.said, "\n"); !strings.Contains(said, test.said) {
 					t.Errorf("it said %q, want %q", said, test.said)
 				}
+				if said := strings.Join(into.said, "\n"); test.quiet != "" && strings.Contains(said, test.quiet) {
+					t.Errorf("it said %q", said)
+				}
 				for number, count := range into.results {
 					if count != 1 {
 						t.Errorf("cell %d has %d results", number, count)
@@ -387,6 +421,16 @@ func TestKubernetes(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A run directory in a pod is gone with it: what is left of it is told.
+func TestKubernetesTellsFolders(t *testing.T) {
+	cluster := &fakeCluster{script: whole}
+	into, err := cluster.run(t.Context(), t, time.Second)
+	if want := filepath.Join("results", cluster.cells[1].folder()); err != nil || !slices.Contains(into.dirs, want) ||
+		slices.Index(into.dirs, "") < 0 {
+		t.Errorf("%v: the folders are %q, want %s of the one that was kept", err, into.dirs, want)
 	}
 }
 

@@ -37,7 +37,9 @@ func (f *follower) stuck(ctx context.Context, now job, pods []kube.Pod) error {
 		if one.Hopeless {
 			return fmt.Errorf("the pods can't run: %s", one.What)
 		}
-		f.sayOnce(one.What)
+		if one.Worth(f.moved, f.Patience) {
+			f.sayOnce(one.What)
+		}
 	}
 	if time.Since(f.moved) < f.Patience {
 		return nil

@@ -11,8 +11,13 @@ import (
 // Object is a Kubernetes object or a part of one.
 type Object = map[string]any
 
+const managedBy, dlqbench = "app.kubernetes.io/managed-by", "dlqbench"
+
+// Selector selects what dlqbench has made.
+const Selector = managedBy + "=" + dlqbench
+
 // Labels mark what dlqbench has made.
-func Labels() Object { return Object{"app.kubernetes.io/managed-by": "dlqbench"} }
+func Labels() Object { return Object{managedBy: dlqbench} }
 
 // Condition is a condition of a Job or a pod.
 type Condition struct{ Type, Status, Reason, Message string }

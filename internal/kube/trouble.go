@@ -7,12 +7,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
-// Trouble is a reason why pods do not run. Hopeless means that waiting does not help.
+// Trouble is a reason why pods do not run. Hopeless means that waiting does not help, Passing that it mostly does: a
+// node notices new ConfigMaps with a delay.
 type Trouble struct {
-	What     string
-	Hopeless bool
+	What              string
+	Hopeless, Passing bool
+}
+
+// passing is how long trouble that mostly passes is not worth a line.
+const passing = time.Minute
+
+// Worth reports whether trouble is worth a line when no pod has started for a time, of a patience.
+func (t Trouble) Worth(since time.Time, patience time.Duration) bool {
+	return !t.Passing || time.Since(since) >= min(passing, patience/2)
 }
 
 // TroubleOf reads the status of a pod that is pending. room says what makes room for it, image where its images and the
@@ -67,7 +77,8 @@ func (k Kubectl) TroubleOfCreation(ctx context.Context, creates func(Reference) 
 			}
 			found = append(found, t)
 		case of.Kind == "Pod" && owns(of.Name) && strings.HasPrefix(one.Reason, "Failed"):
-			found = append(found, Trouble{What: fmt.Sprintf("pods do not start: %s: %s", one.Reason, one.Message)})
+			found = append(found, Trouble{What: fmt.Sprintf("pods do not start: %s: %s", one.Reason, one.Message),
+				Passing: one.Reason == "FailedMount"})
 		}
 	}
 	return found[max(0, len(found)-1):]

@@ -487,7 +487,8 @@ func (f *follower) hear(ctx context.Context, line string) error {
 		}
 		if _, err := f.create(ctx, "the consumer", consumer); err != nil {
 			if kube.Said(err, "(AlreadyExists)") {
-				err = fmt.Errorf("%w: the run creates it and removes it: use another namespace", err)
+				err = fmt.Errorf("%w: the run creates it and removes it: use another namespace. If a run that was killed left "+
+					"it, kubectl delete job -l %s removes all of that run", err, kube.Selector)
 			}
 			return err
 		}
@@ -526,7 +527,9 @@ func (f *follower) stuck(ctx context.Context, pods []kube.Pod) error {
 		if one.Hopeless {
 			return fmt.Errorf("the pods can't run: %s", one.What)
 		}
-		f.sayOnce(one.What)
+		if one.Worth(f.moved, f.Patience) {
+			f.sayOnce(one.What)
+		}
 	}
 	if time.Since(f.moved) < f.Patience {
 		return nil
@@ -549,7 +552,7 @@ func (f *follower) sidecarsSay(ctx context.Context, pods []kube.Pod) {
 			continue
 		}
 		log, err := f.Kubectl.Run(ctx, nil, "logs", one.Metadata.Name, "-c", sidecarName, "--tail=1")
-		if line := strings.TrimSpace(string(log)); err == nil && line != "" {
+		if line := strings.TrimSpace(string(log)); err == nil && line != "" && !strings.HasPrefix(line, isInstance) {
 			f.sayOnce("the sidecar in the pod " + one.Metadata.Name + " says: " + line)
 		}
 	}

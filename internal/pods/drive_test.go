@@ -2,6 +2,7 @@ package pods
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -38,6 +39,8 @@ type fakeCluster struct {
 	evicted []string
 	// remains is why nothing can be removed, "" if it can.
 	remains string
+	// sidecar is the last line of a sidecar, "" for one that can't reach the coordinator.
+	sidecar string
 }
 
 func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
@@ -67,7 +70,7 @@ func (f *fakeCluster) call(stdin []byte, args []string) ([]byte, error) {
 	case args[0] == "delete":
 		f.objects = nil
 	case args[0] == "logs" && args[3] == sidecarName:
-		return []byte("reaching the coordinator: i/o timeout\n"), nil
+		return []byte(cmp.Or(f.sidecar, "reaching the coordinator: i/o timeout") + "\n"), nil
 	case args[0] == "logs" && args[3] == "orders" && args[4] == "--previous":
 		return nil, kube.Failure{Command: line, Text: "previous terminated container not found"}
 	case args[0] == "logs" && args[3] == "orders":
@@ -267,6 +270,7 @@ func TestRun(t *testing.T) {
 		// err is what the error has, said what is said meanwhile. lost says that the recording is lost for that error, and
 		// the run is judged nevertheless.
 		err, said    string
+		quiet        string // it does not say that
 		patience     time.Duration
 		copied, lost bool
 	}{
@@ -286,7 +290,8 @@ func TestRun(t *testing.T) {
 			err: "creating the Job: there is no namespace lod: correct --namespace, or kubectl create namespace lod"},
 		{name: "the consumer is there", cluster: fakeCluster{script: whole, refuse: map[string]string{
 			"Deployment": `Error from server (AlreadyExists): deployments.apps "orders" already exists`}},
-			err: "use another namespace"},
+			err: "use another namespace. If a run that was killed left it, kubectl delete job -l " +
+				"app.kubernetes.io/managed-by=dlqbench removes all of that run"},
 		{name: "no image for dlqbench", patience: time.Hour, cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			if step == 0 {
 				waits(f.coordinator("Pending"), "ErrImageNeverPull", "not present")
@@ -306,6 +311,14 @@ func TestRun(t *testing.T) {
 					f.consumer("Pending").Status.InitContainerStatuses = []kube.ContainerStatus{status}
 				}
 			})}, said: "the sidecar in the pod orders-1 says: reaching the coordinator: i/o timeout", err: "1 of 3 pods run"},
+		{name: "its instance waits", patience: 40 * time.Millisecond,
+			cluster: fakeCluster{sidecar: "this pod is instance 1", script: upTo(2, func(f *fakeCluster) {
+				if len(f.pods) == 1 {
+					status := kube.ContainerStatus{Name: sidecarName}
+					status.State.Running = &struct{}{}
+					f.consumer("Pending").Status.InitContainerStatuses = []kube.ContainerStatus{status}
+				}
+			})}, quiet: "this pod is instance", err: "1 of 3 pods run"},
 		{name: "the consumer crashes", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
 			whole(f, step)
 			if step == 2 {
@@ -385,6 +398,9 @@ func TestRun(t *testing.T) {
 			}
 			if !strings.Contains(said.String(), test.said) {
 				t.Errorf("it said %q, want %q", said.String(), test.said)
+			}
+			if test.quiet != "" && strings.Contains(said.String(), test.quiet) {
+				t.Errorf("it said %q", said.String())
 			}
 			if len(f.objects)+len(f.pods) > 0 && f.down == nil {
 				t.Errorf("%v and %d pods are left", f.objects, len(f.pods))
@@ -670,7 +686,7 @@ func TestReadRunning(t *testing.T) {
 		t.Errorf("the rights are %s", rights)
 	}
 	for text, want := range map[string]string{"(NotFound)": "deployment/orders does not run in the namespace",
-		"(Forbidden)": "the user may not get deployment/orders"} {
+		"(Forbidden)": "(Forbidden); an administrator can grant that"} {
 		_, err := ReadRunning(t.Context(), answer(kube.Failure{Text: text}), "deployment/orders", "dlqbench-x")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -18,6 +18,9 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
+// isInstance begins the line of a sidecar that has reached the coordinator.
+const isInstance = "this pod is instance "
+
 // Sidecar forwards the consumer's connections to the coordinator, and acts on the consumer.
 type Sidecar struct {
 	// Coordinator is its address. Token is what it wants to know, Pod the name of this pod, Version that of dlqbench.
@@ -183,7 +186,7 @@ func (a *attachment) listen(at *slot) error {
 		a.listeners = append(a.listeners, listener)
 		a.serving.Go(func() { a.accept(listener, to) })
 	}
-	a.Say(fmt.Sprintf("this pod is instance %d", at.Instance))
+	a.Say(isInstance + strconv.Itoa(at.Instance))
 	return nil
 }
 
