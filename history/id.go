@@ -26,12 +26,20 @@ const IDHeader = "dlqbench-id"
 // IDForm is how ids are written.
 type IDForm string
 
-// The forms of ids: an ASCII token, a UUID of version 8 (RFC 9562, 5.8), and a whole number of 16 digits.
+// The forms of ids: an ASCII token, a UUID of version 8 (RFC 9562, 5.8), one that says it is of version 4, and a whole
+// number of 16 digits.
 const (
 	IDText  IDForm = "text"
 	IDUUID  IDForm = "uuid"
+	IDUUID4 IDForm = "uuid4"
 	IDInt64 IDForm = "int64"
 )
+
+// uuidVersions are the versions of the forms that are UUIDs.
+var uuidVersions = map[IDForm]uint64{IDUUID: 8, IDUUID4: 4}
+
+// UUID reports whether ids of this form are UUIDs.
+func (f IDForm) UUID() bool { return uuidVersions[f] > 0 }
 
 // IDs creates and finds the record ids of one run. An id carries the run's tag, the record's sequence number and a
 // checksum, so it can be found anywhere in a value, key or header, raw or inside base64. Ids of other runs are not
@@ -77,8 +85,8 @@ func NewIDsAs(runID string, form IDForm, records int) *IDs {
 	switch form {
 	case IDInt64:
 		return newNumberIDs(tag, records).ids()
-	case IDUUID:
-		return idsOf(uuidShapes(tag))
+	case IDUUID, IDUUID4:
+		return idsOf(uuidKind{tag, uuidVersions[form]}.shapes())
 	}
 	return idsOf([]idShape{textShape(tag)})
 }

@@ -11,7 +11,13 @@ import (
 )
 
 func TestUUIDIsFoundHoweverItIsWritten(t *testing.T) {
-	ids, other := NewIDsAs("run-a", IDUUID, 0), NewIDsAs("run-b", IDUUID, 0)
+	for form, version := range map[IDForm]byte{IDUUID: 8, IDUUID4: 4} {
+		t.Run(string(form), func(t *testing.T) { foundHoweverWritten(t, form, version) })
+	}
+}
+
+func foundHoweverWritten(t *testing.T, form IDForm, version byte) {
+	ids, other := NewIDsAs("run-a", form, 0), NewIDsAs("run-b", form, 0)
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Int32Min(0).Draw(t, "seq")
 		before := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "before")
@@ -19,8 +25,8 @@ func TestUUIDIsFoundHoweverItIsWritten(t *testing.T) {
 		token := ids.Token(seq)
 		digits := strings.ReplaceAll(token, "-", "")
 		raw, err := hex.DecodeString(digits)
-		if err != nil || len(token) != ids.Len() || raw[6]>>4 != 8 || raw[8]>>6 != 2 {
-			t.Fatalf("%q is not a UUID of version 8: %v", token, err)
+		if err != nil || len(token) != ids.Len() || raw[6]>>4 != version || raw[8]>>6 != 2 {
+			t.Fatalf("%q is not a UUID of version %d: %v", token, version, err)
 		}
 		for how, written := range map[string]string{
 			"text": token, "upper case": strings.ToUpper(token), "digits": digits, "upper digits": strings.ToUpper(digits),
@@ -87,16 +93,16 @@ func TestOtherUUIDsAreNotTakenForIDs(t *testing.T) {
 
 // An id of the run with another version is not an id: a consumer that sets the version makes a UUID of its own.
 func TestUUIDOfAnotherVersionIsNotFound(t *testing.T) {
-	ids := NewIDsAs("run", IDUUID, 0)
-	token := []byte(ids.Token(7))
-	token[14] = '4'
-	if seq, ok := ids.Find(token); ok {
-		t.Fatalf("%s was found as %d", token, seq)
+	for form, other := range map[IDForm]IDForm{IDUUID: IDUUID4, IDUUID4: IDUUID} {
+		token := NewIDsAs("run", other, 0).Token(7)
+		if seq, ok := NewIDsAs("run", form, 0).Find([]byte(token)); ok {
+			t.Fatalf("%s was found as %d", token, seq)
+		}
 	}
 }
 
 func BenchmarkFind(b *testing.B) {
-	for _, form := range []IDForm{IDText, IDUUID, IDInt64} {
+	for _, form := range []IDForm{IDText, IDUUID, IDUUID4, IDInt64} {
 		ids := NewIDsAs("run", form, 100_000)
 		value := []byte(`{"id":"` + ids.Token(3) + `","pad":"` + strings.Repeat("lorem ipsum ", 20) + `"}`)
 		for name, data := range map[string][]byte{"there": value, "not there": value[len(ids.Token(3)):]} {

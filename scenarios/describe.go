@@ -156,7 +156,7 @@ func describe(c history.Contract, store bool, answers []classed) ContractText {
 
 // records says what its records are made from.
 func (s *SubjectFile) records() (sentences []string) {
-	form := map[history.IDForm]string{history.IDUUID: "a fresh UUID",
+	form := map[history.IDForm]string{history.IDUUID: "a fresh UUID", history.IDUUID4: "a fresh UUID of version 4",
 		history.IDText: "a fresh id of 24 letters and digits", history.IDInt64: "a fresh whole number of 16 digits"}
 	for i, one := range s.Made {
 		where := ""

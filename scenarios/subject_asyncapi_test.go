@@ -78,11 +78,11 @@ func TestAsyncAPIGivesRecords(t *testing.T) {
 		form                        history.IDForm
 	}{
 		{"asyncapi: {file: v3.yaml, channel: orders, message: created}", "shop.orders", format.JSON, "the 2 of v3.yaml", 2,
-			history.IDUUID},
+			history.IDUUID4},
 		{"topic: mine\n  asyncapi: {file: v3.yaml, channel: shop.orders, message: cancelled}", "mine", format.JSON,
 			"the 1 of v3.yaml", 1, history.IDText},
 		{"asyncapi: {file: v3.yaml, channel: orders, message: created}\n  format: json-schema\n  framing: apicurio",
-			"shop.orders", format.JSONSchema, "the 2 of v3.yaml", 2, history.IDUUID},
+			"shop.orders", format.JSONSchema, "the 2 of v3.yaml", 2, history.IDUUID4},
 		{"asyncapi: {file: v3.yaml, channel: other/one}", "", format.Avro, "as Avro", 1, history.IDText},
 		{"asyncapi: {file: v2.json, channel: shop.orders, message: a}", "shop.orders", format.JSON, "the 1 of v2.json", 1,
 			history.IDText},

@@ -98,10 +98,10 @@ type InputID struct {
 	// Match is a regular expression (RE2) that finds the id in values of the format text or bytes: its group, or else all
 	// that it matches.
 	Match string `json:"match,omitempty" jsonschema:"minLength=1,maxLength=1024"`
-	// As is how ids are written: uuid (version 8), int64 (a whole number of 16 digits, below 2^53), or text (24 capitals
-	// and digits). Default: uuid, if all samples have UUIDs there; int64, if all have whole numbers or digits there; else
-	// text.
-	As string `json:"as,omitempty" jsonschema:"enum=text,enum=uuid,enum=int64"`
+	// As is how ids are written: uuid (version 8), uuid4 (the same, as version 4), int64 (a whole number of 16 digits,
+	// below 2^53), or text (24 capitals and digits). Default: uuid4, if all samples have UUIDs of version 4 there; uuid,
+	// if all have UUIDs; int64, if all have whole numbers or digits there; else text.
+	As string `json:"as,omitempty" jsonschema:"enum=text,enum=uuid,enum=uuid4,enum=int64"`
 }
 
 // where says where ids stand.
@@ -238,6 +238,7 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 		return
 	}
 	sets := make([]*samples.Set, len(s.Made))
+	versions(s.Made)
 	for i, one := range s.Made {
 		if sets[i] = one.Samples; sets[i].Form != sets[0].Form {
 			c.at(one.at, "the ids here are written as %s, and those of %s as %s, but the ids of a run have one form: name a "+
@@ -249,6 +250,19 @@ func (c *checker) checkInput(s *SubjectFile, folder string) {
 	for i := range s.Made {
 		s.Made[i].Samples = s.Samples.Part(i)
 		c.checkSampleHeaders(s, &s.Made[i])
+	}
+}
+
+// versions gives all ids the usual version if all are UUIDs and only the samples of some topics have version 4.
+func versions(made []Made) {
+	usual := func(m Made) bool { return m.Samples.Form == history.IDUUID }
+	if !slices.ContainsFunc(made, usual) {
+		return
+	}
+	for _, one := range made {
+		if one.Samples.Form == history.IDUUID4 && one.From.ID.As == "" {
+			one.Samples.Form = history.IDUUID
+		}
 	}
 }
 

@@ -39,13 +39,13 @@ func TestInputIsReadBesideItsSubject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if subject.Samples.Len() != 1 || subject.Samples.Form != history.IDUUID || !subject.Input.Header ||
+	if subject.Samples.Len() != 1 || subject.Samples.Form != history.IDUUID4 || !subject.Input.Header ||
 		subject.Input.Lines != samples.LinesValue {
 		t.Errorf("read as %+v, %+v", subject.Input, subject.Samples)
 	}
 	text, err := subject.Describe()
 	if err != nil || !strings.HasPrefix(text.Promises[0], "Its records are made from the 1 of orders.jsonl in turn, each "+
-		"with a fresh UUID at $.id.") {
+		"with a fresh UUID of version 4 at $.id.") {
 		t.Errorf("described as %q, %v", text.Promises, err)
 	}
 	subject, err = LoadSubject(filepath.Join(dir, "numbers.yaml"))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/format"
 )
 
@@ -17,6 +18,8 @@ func topicFiles(t *testing.T, input string) string {
 		"subject.yaml": service + input + "\n",
 		"order.avsc":   `{"type":"record","name":"A","fields":[{"name":"id","type":"string"}]}`,
 		"orders.jsonl": "{\"id\":\"a\"}\n{\"id\":\"b\"}\n", "refunds.jsonl": `{"key":"k","value":{"refund":{"id":"r"}}}`,
+		"random.jsonl":  `{"id":"0b7e4a52-91d3-4c1f-8a60-5b1f0a3a9f10"}`,
+		"timed.jsonl":   `{"id":"01890a5d-ac96-774b-bcce-b302099a8057"}`,
 		"numbers.jsonl": `{"id":7}`, "framed.jsonl": `{"headers":{"ce_type":"x"},"value":{"id":"a"}}`,
 	})
 	return filepath.Join(dir, "subject.yaml")
@@ -66,6 +69,22 @@ func TestTopicsHaveRecordsOfTheirOwn(t *testing.T) {
 	}
 	if paths := subject.Paths(); !slices.Equal(paths, []string{"order.avsc", "orders.jsonl", "refunds.jsonl"}) {
 		t.Errorf("its files are %v", paths)
+	}
+}
+
+// UUIDs of several versions are written in one of them, which is that of version 4 only if all are.
+func TestTopicsWithUUIDsHaveOneVersion(t *testing.T) {
+	const random = "{topic: a, samples: random.jsonl, id: {at: $.id}}"
+	const timed = "{topic: b, samples: timed.jsonl, id: {at: $.id}}"
+	for input, want := range map[string]history.IDForm{
+		"input: {topics: [" + random + ", " + timed + "]}": history.IDUUID,
+		"input: {topics: [" + timed + ", " + random + "]}": history.IDUUID,
+		"input: {topics: [" + random + "]}":                history.IDUUID4,
+	} {
+		subject, err := LoadSubject(topicFiles(t, input))
+		if err != nil || subject.Samples.Form != want {
+			t.Errorf("%s: %v, ids as %s", input, err, subject.Samples.Form)
+		}
 	}
 }
 

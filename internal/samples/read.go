@@ -75,7 +75,7 @@ type Problem struct {
 // Read reads a file with a record in each line. It returns the problems that it found, or a set without any.
 func Read(from io.Reader, options Options) (*Set, []Problem) {
 	r := &reader{options: options, set: &Set{plain: options.Plain != ""}, keys: map[string]int32{}, uuids: true,
-		digits: true}
+		random: true, digits: true}
 	whole := sha256.New()
 	r.lines(io.TeeReader(io.LimitReader(from, maxFile+1), whole))
 	if len(r.problems) > 0 {
@@ -159,8 +159,8 @@ type reader struct {
 	keys     map[string]int32
 	keyBytes int
 	numbers  []int // of the samples' lines
-	// uuids and digits: all ids so far are UUIDs, or whole numbers and digits.
-	uuids, digits bool
+	// uuids, random and digits: all ids so far are UUIDs, those of version 4, or whole numbers and digits.
+	uuids, random, digits bool
 	// withNumber and withText are the first lines with a number and with a string that is not all digits; 0: none.
 	withNumber, withText int
 	problems             []Problem
@@ -276,6 +276,7 @@ func invalid(text []byte) (column int, reason string) {
 
 var (
 	uuidText    = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+	randomUUID  = regexp.MustCompile(`^.{14}4.{4}[89abAB]`) // of version 4
 	wholeNumber = regexp.MustCompile(`^[0-9]+$`)
 )
 
@@ -284,6 +285,8 @@ func (r *reader) form() history.IDForm {
 	switch {
 	case r.digits:
 		return history.IDInt64
+	case r.uuids && r.random:
+		return history.IDUUID4
 	case r.uuids:
 		return history.IDUUID
 	}
@@ -300,11 +303,12 @@ func (r *reader) fits(number int, spot Spot) error {
 		r.withText = number
 	}
 	r.uuids, r.digits = r.uuids && uuidText.MatchString(spot.Text), r.digits && whole
+	r.random = r.random && randomUUID.MatchString(spot.Text)
 	switch as := r.options.As; {
 	case spot.Number && !whole:
 		return fmt.Errorf("%s is %.40s, but a number is an id only if it consists of digits alone: name the place where the "+
 			"record's id stands", place, spot.Text)
-	case spot.Number && (as == history.IDText || as == history.IDUUID):
+	case spot.Number && (as == history.IDText || as.UUID()):
 		return fmt.Errorf("%s is a number, not a string, as ids with as: %s are: write as: int64", place, as)
 	case !spot.Number && !whole && as == history.IDInt64:
 		return fmt.Errorf("%s is %.60q, neither a number nor a string of digits, as ids with as: int64 are: write as: text, "+

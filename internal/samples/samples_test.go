@@ -174,12 +174,14 @@ func TestEnvelopes(t *testing.T) {
 }
 
 func TestFormOfIDsFollowsTheSamples(t *testing.T) {
-	const uuid, text = `{"id":"0B7E4A52-91d3-4c1f-8a60-5b1f0a3a9f10"}`, `{"id":"o-1"}`
+	const random, text = `{"id":"0B7E4A52-91d3-4c1f-8a60-5b1f0a3a9f10"}`, `{"id":"o-1"}`
+	const uuid = `{"id":"01890A5D-AC96-774b-bcce-b302099a8057"}`
 	const number, digits = `{"id":1017}`, `{"id":"01017"}`
 	for lines, want := range map[string]history.IDForm{
-		uuid: history.IDUUID, uuid + "\n" + text: history.IDText, number: history.IDInt64, digits: history.IDInt64,
-		number + "\n" + digits: history.IDInt64, digits + "\n" + text: history.IDText, `{"id":""}`: history.IDText,
-		digits + "\n" + uuid: history.IDText,
+		uuid: history.IDUUID, random: history.IDUUID4, random + "\n" + uuid: history.IDUUID,
+		uuid + "\n" + random: history.IDUUID, random + "\n" + text: history.IDText, number: history.IDInt64,
+		digits: history.IDInt64, number + "\n" + digits: history.IDInt64, digits + "\n" + text: history.IDText,
+		`{"id":""}`: history.IDText, digits + "\n" + uuid: history.IDText,
 	} {
 		set, problems := read(t, lines, Options{ID: place(t, "$.id")})
 		if problems != nil || set.Form != want {
@@ -250,7 +252,7 @@ func TestSamplesFitTheFormOfIDs(t *testing.T) {
 		{history.IDInt64, `{"id":1e3}`, "$.id is 1e3, but a number is an id only if it consists of digits alone"},
 		{history.IDInt64, `{"id":null}`, "$.id is null, neither a string nor a number"},
 		{history.IDText, number, "$.id is a number, not a string, as ids with as: text are: write as: int64"},
-		{history.IDUUID, number, "ids with as: uuid are"},
+		{history.IDUUID, number, "ids with as: uuid are"}, {history.IDUUID4, number, "ids with as: uuid4 are"},
 	} {
 		set, problems := read(t, digits+"\n"+one.line, Options{ID: place(t, "$.id"), As: one.as})
 		if one.want == "" && (problems != nil || set.Form != one.as) || one.want != "" && (len(problems) != 1 ||

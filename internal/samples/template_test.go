@@ -28,7 +28,7 @@ func TestFromTemplate(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if set.Form != history.IDUUID || len(set.samples) != Templated {
+	if set.Form != history.IDUUID4 || len(set.samples) != Templated {
 		t.Errorf("%d samples, ids as %s", len(set.samples), set.Form)
 	}
 	totals := map[float64]bool{}
