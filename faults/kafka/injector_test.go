@@ -293,7 +293,8 @@ func TestFaultsOnTheWire(t *testing.T) {
 		Clock: history.NewClock(), Sink: log, NextOp: func() int64 {
 			return op.Add(1)
 		}, IDs: history.NewIDs("r"), Topics: runTopics(),
-		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(kafka.ListenAddrs()[0]).Connect}}, Log: zerolog.Nop(), Interceptor: in,
+		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Upstream{Address: kafka.ListenAddrs()[0]}.Connect}},
+		Log:       zerolog.Nop(), Interceptor: in,
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
 	bootstrap, err := proxy.Open(2)

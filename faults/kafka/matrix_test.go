@@ -63,7 +63,8 @@ func newStage(t *testing.T) *stage {
 		Clock: s.clock, Sink: s.log, NextOp: func() int64 {
 			return op.Add(1)
 		}, IDs: history.NewIDs("r"), Topics: runTopics(), Group: "g",
-		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(s.kafka.ListenAddrs()[0]).Connect}}, Log: zerolog.Nop(), Interceptor: s.in,
+		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Upstream{Address: s.kafka.ListenAddrs()[0]}.Connect}},
+		Log:       zerolog.Nop(), Interceptor: s.in,
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
 	if s.address, err = proxy.Open(2); err != nil {

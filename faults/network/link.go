@@ -12,9 +12,12 @@ import (
 type Upstream struct {
 	// Address is its host and port, which need not be reachable yet.
 	Address string
-	// Connect, if set, connects to an upstream of this process without a socket.
-	Connect func(context.Context) (*memconn.Conn, error)
+	// Inside, if set, connects to an upstream of this process without a socket.
+	Inside func(context.Context) (*memconn.Conn, error)
 }
+
+// Connect connects a client of this process.
+func (u Upstream) Connect(ctx context.Context) (net.Conn, error) { return u.dial(ctx) }
 
 // Link is a TCP path from the subject to an upstream, on which network faults act. A Relay is one of this process; a
 // Toxiproxy makes others. Straight is a path without faults.
@@ -71,17 +74,14 @@ func (Relays) Failed() <-chan error { return nil }
 // Close implements Links.
 func (Relays) Close() error { return nil }
 
-// Straight is the Link of a path on which no fault can act. It is the upstream's own address, so data on it is not
+// Straight is the Link of a path on which no fault can act. Its address is that of the upstream, so data on it is not
 // copied through another pair of sockets.
-type Straight string
+type Straight struct{ Upstream }
 
-var _ Link = Straight("")
+var _ Link = Straight{}
 
 // Address implements Link.
-func (s Straight) Address() string { return string(s) }
-
-// Connect implements Link.
-func (s Straight) Connect(ctx context.Context) (net.Conn, error) { return dialTCP(ctx, string(s)) }
+func (s Straight) Address() string { return s.Upstream.Address }
 
 // Connections implements Link. Connections to the upstream are not seen.
 func (Straight) Connections() int { return 0 }
@@ -91,7 +91,7 @@ func (Straight) Close() error { return nil }
 
 func (s Straight) inject(_ context.Context, f *fault) error {
 	return fmt.Errorf("breaking the path to %s (%s): the run was set up without a link there, as its plan has no network "+
-		"fault on it", string(s), f.spec.Link)
+		"fault on it", s.Address(), f.spec.Link)
 }
 
 func (Straight) lift(context.Context, *fault) error { return nil }

@@ -57,7 +57,7 @@ var (
 func upstreamAt(address string) Upstream {
 	upstream := Upstream{Address: address}
 	if listener, known := near.Load(address); known && inside {
-		upstream.Connect = listener.(*memconn.Listener).Connect
+		upstream.Inside = listener.(*memconn.Listener).Connect
 	}
 	return upstream
 }

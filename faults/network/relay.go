@@ -81,10 +81,10 @@ type socket interface {
 }
 
 func (u Upstream) dial(ctx context.Context) (socket, error) {
-	if u.Connect == nil {
+	if u.Inside == nil {
 		return dialTCP(ctx, u.Address)
 	}
-	conn, err := u.Connect(ctx)
+	conn, err := u.Inside(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -167,9 +167,9 @@ func BenchmarkReference(b *testing.B) {
 		Topics: topics(),
 	}))(b)
 	b.Cleanup(stub.Close)
-	through := r.tap(b, network.Straight(r.address()))
-	broker := r.link(b, network.Upstream{Address: r.address()})
-	downstream := r.link(b, network.Upstream{Connect: func(ctx context.Context) (*memconn.Conn, error) {
+	through := r.tap(b, network.Straight{Upstream: r.upstream()})
+	broker := r.link(b, r.upstream())
+	downstream := r.link(b, network.Upstream{Inside: func(ctx context.Context) (*memconn.Conn, error) {
 		return stub.Connect(ctx, 0)
 	}})
 	groups := 0

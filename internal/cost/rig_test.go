@@ -28,6 +28,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/embedded"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
 )
 
@@ -208,13 +209,24 @@ func skip(b *testing.B, why string) {
 // ways returns the ways, the direct one first, and those that others use last.
 func (r *rig) ways(b *testing.B) []way {
 	straight := r.address()
-	link := r.link(b, network.Upstream{Address: straight})
+	link := r.link(b, r.upstream())
 	return []way{
 		// The first way warms up the broker, which is a JVM if it is a real one.
 		{name: "straight", address: straight, jvm: *realKafka}, {name: "link", address: link.Address()},
-		{name: "tap", address: r.tap(b, network.Straight(straight))}, {name: "both", address: r.tap(b, link)},
+		{name: "tap", address: r.tap(b, network.Straight{Upstream: r.upstream()})}, {name: "both", address: r.tap(b, link)},
 		{name: "toxiproxy", address: r.toxiproxy(b, straight)}, r.kroxylicious(b, straight),
 	}
+}
+
+// upstream is where a run's links lead.
+func (r *rig) upstream() network.Upstream {
+	upstream := network.Upstream{Address: r.address()}
+	if embedded, is := r.kafka.(*embedded.Kafka); is {
+		upstream.Inside = func(ctx context.Context) (*memconn.Conn, error) {
+			return embedded.Connect(ctx, r.kafka.Brokers()[0].ID)
+		}
+	}
+	return upstream
 }
 
 // link opens a link without faults.

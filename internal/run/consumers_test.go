@@ -25,8 +25,9 @@ func (silentSink) Record(history.Event) {}
 func tapped(t *testing.T, broker string, topics []history.Topic) (*tap.Tap, *kadm.Client) {
 	t.Helper()
 	proxy := tap.New(tap.Config{Clock: history.NewClock(), Sink: silentSink{}, NextOp: func() int64 { return 1 },
-		IDs: history.NewIDs("r"), Topics: topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(broker).Connect}},
-		Log: zerolog.Nop(), Group: "g"})
+		IDs: history.NewIDs("r"), Topics: topics,
+		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Upstream{Address: broker}.Connect}},
+		Log:       zerolog.Nop(), Group: "g"})
 	address, err := proxy.Open(0)
 	if err != nil {
 		t.Fatal(err)

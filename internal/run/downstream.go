@@ -60,7 +60,7 @@ type stub struct {
 
 // Upstream implements called.
 func (s stub) Upstream(instance int) network.Upstream {
-	return network.Upstream{Address: s.Addr(instance), Connect: func(ctx context.Context) (*memconn.Conn, error) {
+	return network.Upstream{Address: s.Addr(instance), Inside: func(ctx context.Context) (*memconn.Conn, error) {
 		return s.Connect(ctx, instance)
 	}}
 }

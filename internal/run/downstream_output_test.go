@@ -68,7 +68,9 @@ func newOutputRigOf(t *testing.T, rules ruled, records []plan.Record, options ..
 		Clock: clock, Sink: r}, header, "r.results", (&scenarios.KafkaDownstream{}).Codes())
 	r.output.rules, r.output.next = rules, r
 	proxy := tap.New(tap.Config{Clock: clock, Sink: r.output, NextOp: func() int64 { return ops.Add(1) }, IDs: r.ids,
-		Topics: header.Topics, Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Straight(cluster.ListenAddrs()[0]).Connect}}, Log: zerolog.Nop(),
+		Topics:      header.Topics,
+		Upstreams:   []tap.Upstream{{NodeID: 0, Dial: network.Upstream{Address: cluster.ListenAddrs()[0]}.Connect}},
+		Log:         zerolog.Nop(),
 		Interceptor: r.output})
 	address, err := proxy.Open(0)
 	if err != nil {

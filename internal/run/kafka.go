@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	faultbroker "github.com/dlqbench/dlqbench/faults/broker"
+	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/docker"
@@ -23,6 +24,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/external"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/process"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -159,6 +161,17 @@ type provided struct {
 	// cannot ask a broker itself.
 	tls      func(cluster.Broker) *tls.Config
 	topicIDs func(context.Context, []string) (map[string][16]byte, error)
+	// inside connects to the broker with an id without a socket; nil if it is another process.
+	inside func(ctx context.Context, id int32) (*memconn.Conn, error)
+}
+
+// upstream is where the link of a broker leads.
+func (p *provided) upstream(broker cluster.Broker) network.Upstream {
+	upstream := network.Upstream{Address: broker.Address}
+	if p.inside != nil {
+		upstream.Inside = func(ctx context.Context) (*memconn.Conn, error) { return p.inside(ctx, broker.ID) }
+	}
+	return upstream
 }
 
 func (r *run) startCluster(ctx context.Context) error {
@@ -218,9 +231,14 @@ func provideOwned[K owned](k K, err error) (*provided, error) {
 }
 
 func (r *run) startEmbedded(ctx context.Context, log zerolog.Logger) (*provided, error) {
-	return provideOwned(embedded.Start(ctx, embedded.Options{
+	k, err := embedded.Start(ctx, embedded.Options{
 		Brokers: r.scenario.Cluster.Brokers, Dir: r.dir.file(dirKafka), Log: log,
-	}))
+	})
+	p, err := provideOwned(k, err)
+	if err == nil {
+		p.inside = k.Connect
+	}
+	return p, err
 }
 
 func (r *run) startProcesses(ctx context.Context, log zerolog.Logger) (*provided, error) {

@@ -145,7 +145,7 @@ func silentWhen(condition *atomic.Bool) zerolog.HookFunc {
 // openLink puts a link before an upstream, under its name and those of the groups that it belongs to.
 func (r *run) openLink(name string, upstream network.Upstream, port int, groups ...string) (network.Link, error) {
 	names := append(groups, name)
-	link, err := network.Link(network.Straight(upstream.Address)), error(nil)
+	link, err := network.Link(network.Straight{Upstream: upstream}), error(nil)
 	if port > 0 || r.needsLink(names) {
 		link, err = r.paths.Open(name, upstream, port)
 	}
@@ -179,7 +179,7 @@ func (r *run) openLinks(ctx context.Context) error {
 			groups = append(groups, "dlq")
 		}
 		if _, err := r.openLink(fmt.Sprintf("broker %d", broker.Number),
-			network.Upstream{Address: broker.Address}, 0, groups...); err != nil {
+			r.cluster.upstream(broker), 0, groups...); err != nil {
 			return err
 		}
 	}

@@ -138,7 +138,7 @@ func (c *cluster) newRig(t *testing.T) *rig {
 	r.spoken = &spoken{asked: r.asked, times: map[[2]int16]int{}}
 	var upstreams []tap.Upstream
 	for _, b := range c.running.Brokers() {
-		upstreams = append(upstreams, tap.Upstream{NodeID: b.ID, Dial: network.Straight(b.Address).Connect})
+		upstreams = append(upstreams, tap.Upstream{NodeID: b.ID, Dial: network.Upstream{Address: b.Address}.Connect})
 	}
 	r.client = c.direct(t)
 	r.admin = kadm.NewClient(r.client)

@@ -76,7 +76,7 @@ func between(key int16) bool {
 // No answer of any API and version that kmsg knows carries an address that bypasses the tap, including APIs that a
 // later kmsg adds.
 func TestNoAddressLeaks(t *testing.T) {
-	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Straight("127.0.0.1:1").Connect}}, nil)
+	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Upstream{Address: "127.0.0.1:1"}.Connect}}, nil)
 	own := r.open(t, 0)
 	c := newConn(r.Tap, r.Upstreams[0], r.instances[0], nil)
 	c.log = zerolog.Nop()
@@ -126,7 +126,10 @@ func isHostOfClient(key int16) bool { return key == 29 || key == 31 }
 
 // Ports and node ids in answers are those of the instance's listeners. Unknown nodes are removed.
 func TestRewrittenAddresses(t *testing.T) {
-	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Straight("a:1").Connect}, {NodeID: 5, Dial: network.Straight("b:2").Connect}}, nil)
+	r := newRig(t, []Upstream{
+		{NodeID: 1, Dial: network.Upstream{Address: "a:1"}.Connect},
+		{NodeID: 5, Dial: network.Upstream{Address: "b:2"}.Connect},
+	}, nil)
 	addresses := strings.Split(r.open(t, 0), ",")
 	c := newConn(r.Tap, r.Upstreams[0], r.instances[0], nil)
 	c.log = zerolog.Nop()

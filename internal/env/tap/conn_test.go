@@ -256,7 +256,7 @@ func TestLastRequestsOfAClientReachTheBroker(t *testing.T) {
 }
 
 func TestUnreachableBrokerResetsTheClient(t *testing.T) {
-	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Straight(closedPort(t)).Connect}}, nil)
+	r := newRig(t, []Upstream{{NodeID: 1, Dial: network.Upstream{Address: closedPort(t)}.Connect}}, nil)
 	conn, err := net.Dial("tcp", r.open(t, 0))
 	if err == nil { // otherwise the reset came even earlier
 		defer func() { _ = conn.Close() }()

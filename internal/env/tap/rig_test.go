@@ -133,7 +133,7 @@ func cluster(t testing.TB, brokers int, adapt func(*Config), options ...kfake.Op
 	t.Cleanup(c.Close)
 	var upstreams []Upstream
 	for node, address := range c.ListenAddrs() {
-		upstreams = append(upstreams, Upstream{NodeID: int32(node), Dial: network.Straight(address).Connect})
+		upstreams = append(upstreams, Upstream{NodeID: int32(node), Dial: network.Upstream{Address: address}.Connect})
 	}
 	return c, newRig(t, upstreams, adapt)
 }
@@ -200,7 +200,7 @@ func newBroker(t testing.TB) *broker {
 }
 
 func (b *broker) upstreams() []Upstream {
-	return []Upstream{{NodeID: 1, Dial: network.Straight(b.listener.Addr().String()).Connect}}
+	return []Upstream{{NodeID: 1, Dial: network.Upstream{Address: b.listener.Addr().String()}.Connect}}
 }
 
 func (b *broker) next() *peer {

@@ -34,18 +34,29 @@ func TestHowConnectionsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, 3, cluster.Topic{Name: "input", Partitions: 3}, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
-			conn := dialRaw(t, e.Brokers()[0].Address)
-			conn.request(t, kmsg.NewPtrMetadataRequest(), 1) // the broker has received it
+			conns := []rawConn{dialRaw(t, e.Brokers()[0].Address), connectInside(t, e, 1)}
+			for _, conn := range conns {
+				conn.request(t, kmsg.NewPtrMetadataRequest(), 1) // the broker has received it
+			}
 			changed, err := test.end(e)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := map[string]int{test.says: 1, cluster.ChangeMoved: 1}; !maps.Equal(changed, want) {
+			if want := map[string]int{test.says: 2, cluster.ChangeMoved: 1}; !maps.Equal(changed, want) {
 				t.Errorf("it changed %v, want %v", changed, want)
 			}
-			if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, test.want) {
-				t.Errorf("the client reads %v, want %v", err, test.want)
+			for _, conn := range conns {
+				if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, test.want) {
+					t.Errorf("the client reads %v, want %v", err, test.want)
+				}
 			}
+			if _, err := e.Connect(t.Context(), 1); !errors.Is(err, syscall.ECONNREFUSED) {
+				t.Errorf("connecting to it without a socket: %v, want it refused", err)
+			}
+			if err := e.StartBroker(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			connectInside(t, e, 1).request(t, kmsg.NewPtrMetadataRequest(), 1)
 		})
 	}
 	e := start(t, 3, cluster.Topic{Name: "alone", Partitions: 2, Broker: 2})
@@ -101,14 +112,14 @@ func TestPausedBrokerStandsStill(t *testing.T) {
 		"paused already") {
 		t.Errorf("pausing it again: %v", err)
 	}
-	fresh := dialRaw(t, address)
-	for _, conn := range []net.Conn{old, fresh} {
+	all := []rawConn{old, dialRaw(t, address), connectInside(t, e, 1)}
+	for _, conn := range all {
 		if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 7)); err !=
 			nil {
 			t.Fatal(err)
 		}
 	}
-	for _, conn := range []net.Conn{old, fresh} {
+	for _, conn := range all {
 		_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a paused broker answers, or ends the connection: %v", err)
@@ -117,10 +128,10 @@ func TestPausedBrokerStandsStill(t *testing.T) {
 	}
 	dialRaw(t, e.Brokers()[1].Address).request(t, kmsg.NewPtrMetadataRequest(), 1) // the other one goes on
 	changed, err := e.ResumeBroker(t.Context(), 1)
-	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeRequests: 2}) {
-		t.Errorf("it held back %v, %v, want 2 requests", changed, err)
+	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeRequests: 3}) {
+		t.Errorf("it held back %v, %v, want 3 requests", changed, err)
 	}
-	for _, conn := range []net.Conn{old, fresh} {
+	for _, conn := range all {
 		if _, err := io.ReadFull(conn, make([]byte, 8)); err != nil {
 			t.Errorf("what was held back is not answered: %v", err)
 		}

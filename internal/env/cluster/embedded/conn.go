@@ -68,7 +68,7 @@ func (c *brokerConn) hangUp() (first bool) {
 
 // unlinger makes hangUp reset the connection: unsent data is lost, and the client reads ECONNRESET.
 func (c *brokerConn) unlinger() {
-	if conn, ok := c.Conn.(*net.TCPConn); ok {
+	if conn, ok := c.Conn.(interface{ SetLinger(seconds int) error }); ok {
 		_ = conn.SetLinger(0) // fails on a closed connection, which cannot be reset any more
 	}
 }

@@ -20,6 +20,18 @@ type rawConn struct {
 func dialRaw(t *testing.T, address string) rawConn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
+	return newRawConn(t, conn, err)
+}
+
+// connectInside does so without a socket.
+func connectInside(t *testing.T, e *Kafka, id int32) rawConn {
+	t.Helper()
+	conn, err := e.Connect(t.Context(), id)
+	return newRawConn(t, conn, err)
+}
+
+func newRawConn(t *testing.T, conn net.Conn, err error) rawConn {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 )
 
 // MaxBrokers is the maximum number of brokers.
@@ -130,6 +131,12 @@ func (e *Kafka) closeGates() {
 	for _, gate := range e.gates {
 		_ = gate.Close()
 	}
+}
+
+// Connect connects a client of this process to the broker with an id, without a socket. The error is ECONNREFUSED if it
+// is stopped.
+func (e *Kafka) Connect(_ context.Context, id int32) (*memconn.Conn, error) {
+	return e.gates[id].connect()
 }
 
 // Brokers returns all brokers, running or stopped, in order.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/env/memconn"
 )
 
 // gate is the listener that kfake sees for one broker. It outlives stops of the broker. While it is shut, the port
@@ -21,16 +22,17 @@ type gate struct {
 	address *net.TCPAddr
 	editor  editor
 	parked  *parkedRequests
-	// inside is our end of a connection that bypasses the port. kfake gets the other end with its first Accept.
+	// inside is our end of a connection that is not a client's. kfake gets the other end with its first Accept.
 	inside net.Conn
 	// standing is set while the broker is paused.
 	standing atomic.Pointer[standstill]
+	// accepted are the connections for Accept. ended is closed with the gate.
+	accepted chan net.Conn
+	ended    chan struct{}
+	once     sync.Once
 
 	mu       sync.Mutex
 	listener net.Listener // nil while shut
-	opened   chan struct{}
-	closed   bool
-	far      net.Conn // kfake's end of inside, nil once it has it
 	conns    map[*brokerConn]struct{}
 }
 
@@ -40,15 +42,17 @@ func newGate(editor editor, parked *parkedRequests) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{port: port, editor: editor, parked: parked, opened: make(chan struct{}), conns: map[*brokerConn]struct{}{}}
-	g.inside, g.far = net.Pipe()
+	near, far := memconn.Pair()
+	g := &gate{port: port, editor: editor, parked: parked, inside: near, accepted: make(chan net.Conn, 1),
+		ended: make(chan struct{}), conns: map[*brokerConn]struct{}{}}
+	g.accepted <- far
 	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port.port)))
 	if err != nil {
 		port.release()
 		return nil, fmt.Errorf("listening for a broker: %w", err)
 	}
-	g.listener, g.address = listener, listener.Addr().(*net.TCPAddr)
-	close(g.opened)
+	g.address = listener.Addr().(*net.TCPAddr)
+	g.serve(listener)
 	return g, nil
 }
 
@@ -57,50 +61,65 @@ func (g *gate) Addr() net.Addr { return g.address }
 
 // Accept returns the next connection. While the gate is shut, it waits.
 func (g *gate) Accept() (net.Conn, error) {
-	for {
-		g.mu.Lock()
-		listener, opened, closed, far := g.listener, g.opened, g.closed, g.far
-		g.far = nil
-		g.mu.Unlock()
-		if closed {
-			return nil, net.ErrClosed
-		}
-		if far != nil {
-			return far, nil
-		}
-		if listener == nil {
-			<-opened
-			continue
-		}
-		conn, err := listener.Accept()
-		if err == nil {
-			if admitted := g.admit(conn); admitted != nil {
-				return admitted, nil
-			}
-			continue
-		}
-		if !errors.Is(err, net.ErrClosed) {
-			// Either no file descriptors are left, or the peer closed the connection before it was accepted. On an
-			// error, kfake would give up the broker permanently.
-			time.Sleep(acceptPause)
-		}
+	select {
+	case conn := <-g.accepted:
+		return conn, nil
+	case <-g.ended:
+		return nil, net.ErrClosed
 	}
+}
+
+// connect connects a client of this process.
+func (g *gate) connect() (*memconn.Conn, error) {
+	near, far := memconn.Pair()
+	if !g.admit(far) {
+		return nil, fmt.Errorf("connecting to the broker at %s, which is stopped: %w", g.address, syscall.ECONNREFUSED)
+	}
+	return near, nil
+}
+
+// serve opens the gate: it admits the listener's connections until that is closed.
+func (g *gate) serve(listener net.Listener) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.listener = listener
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			switch {
+			case err == nil:
+				g.admit(conn)
+			case errors.Is(err, net.ErrClosed):
+				return
+			default:
+				// Either no file descriptors are left, or the peer closed the connection before it was accepted.
+				time.Sleep(acceptPause)
+			}
+		}
+	}()
 }
 
 // acceptPause keeps a failing Accept from spinning.
 const acceptPause = 5 * time.Millisecond
 
-// admit registers a connection, or closes it if the gate was shut since it was accepted.
-func (g *gate) admit(conn net.Conn) net.Conn {
+// admit passes a connection on to kfake. It closes it and returns false if the gate is shut.
+func (g *gate) admit(conn net.Conn) bool {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.listener == nil {
-		_ = conn.Close()
-		return nil
+	open, admitted := g.listener != nil, newBrokerConn(conn, g)
+	if open {
+		g.conns[admitted] = struct{}{}
 	}
-	admitted := newBrokerConn(conn, g)
-	g.conns[admitted] = struct{}{}
-	return admitted
+	g.mu.Unlock()
+	if !open {
+		_ = conn.Close()
+		return false
+	}
+	select {
+	case g.accepted <- admitted:
+	case <-g.ended:
+		_ = admitted.Close()
+	}
+	return true
 }
 
 func (g *gate) forget(conn *brokerConn) {
@@ -115,7 +134,7 @@ func (g *gate) shut() {
 	defer g.mu.Unlock()
 	if g.listener != nil {
 		_ = g.listener.Close()
-		g.listener, g.opened = nil, make(chan struct{})
+		g.listener = nil
 	}
 }
 
@@ -184,10 +203,7 @@ func (g *gate) open(ctx context.Context) error {
 	for {
 		listener, err := net.Listen("tcp4", g.address.String())
 		if err == nil {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.listener = listener
-			close(g.opened)
+			g.serve(listener)
 			return nil
 		}
 		if !errors.Is(err, syscall.EADDRINUSE) {
@@ -201,18 +217,13 @@ func (g *gate) open(ctx context.Context) error {
 
 // Close ends Accept and closes all clients' connections.
 func (g *gate) Close() error {
-	g.shut()
-	g.mu.Lock()
-	if g.closed {
-		g.mu.Unlock()
-		return nil
-	}
-	g.closed = true
-	close(g.opened) // Accept wakes up and sees that the gate is closed.
-	g.mu.Unlock()
-	g.drop(false)
-	_ = g.inside.Close()
-	g.port.release()
+	g.once.Do(func() {
+		g.shut()
+		close(g.ended)
+		g.drop(false)
+		_ = g.inside.Close()
+		g.port.release()
+	})
 	return nil
 }
 

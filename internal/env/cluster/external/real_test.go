@@ -229,8 +229,10 @@ func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 		Clock: history.NewClock(), Sink: unrecorded{}, NextOp: func() int64 {
 			return op.Add(1)
 		}, IDs: history.NewIDs(prefix), Topics: []history.Topic{{Name: prefix + ".input", Partitions: 6}},
-		Upstreams: []tap.Upstream{{NodeID: 101, Dial: network.Straight(k.Brokers()[0].Address).Connect, TLS: k.UpstreamTLS(k.Brokers()[0])}},
-		Log:       zerolog.Nop(), TopicIDs: k.TopicIDs,
+		Upstreams: []tap.Upstream{{
+			NodeID: 101, Dial: network.Upstream{Address: k.Brokers()[0].Address}.Connect, TLS: k.UpstreamTLS(k.Brokers()[0]),
+		}},
+		Log: zerolog.Nop(), TopicIDs: k.TopicIDs,
 	})
 	defer front.Close()
 	bootstrap, err := front.Open(0)
