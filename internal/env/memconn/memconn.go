@@ -16,6 +16,9 @@ import (
 // room is how much data a direction holds that its reader has not read. It is what the links read at once.
 const room = 256 << 10
 
+// leastRing is the size of the first buffer of a direction.
+const leastRing = 4 << 10
+
 // Conn is one end of a connection. It is safe for concurrent use.
 type Conn struct {
 	in, out *direction
@@ -115,9 +118,9 @@ func (here) String() string { return "memory" }
 type direction struct {
 	mu      sync.Mutex
 	changed *sync.Cond
-	// data[first:] was written and is not read.
-	data  []byte
-	first int
+	// ring holds what was written and is not read: size bytes from first on, past its end from its start.
+	ring        []byte
+	first, size int
 	// ended, if set, is what a reader gets after the data: io.EOF or a reset. refused is what a writer gets then.
 	ended, refused error
 	// abandoned: the reader has closed its end.
@@ -141,11 +144,8 @@ func (d *direction) read(into []byte) (int, error) {
 			return 0, net.ErrClosed
 		case d.reading.over():
 			return 0, os.ErrDeadlineExceeded
-		case d.first < len(d.data):
-			n := copy(into, d.data[d.first:])
-			if d.first += n; d.first == len(d.data) {
-				d.data, d.first = d.data[:0], 0
-			}
+		case d.size > 0:
+			n := d.take(into)
 			d.changed.Broadcast()
 			return n, nil
 		case len(into) == 0:
@@ -161,7 +161,7 @@ func (d *direction) write(data []byte) (written int, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for {
-		switch free := room - (len(d.data) - d.first); {
+		switch free := room - d.size; {
 		case d.ended != nil:
 			return written, d.refused
 		case d.abandoned:
@@ -181,12 +181,30 @@ func (d *direction) write(data []byte) (written int, err error) {
 	}
 }
 
-// put adds data. It moves what is unread to the front if that makes room for it.
+// put adds data. There is room for it.
 func (d *direction) put(data []byte) {
-	if d.first > 0 && len(d.data)+len(data) > cap(d.data) {
-		d.data, d.first = d.data[:copy(d.data, d.data[d.first:])], 0
+	if wanted := d.size + len(data); wanted > len(d.ring) {
+		wider := make([]byte, min(room, max(leastRing, 2*wanted)))
+		d.size = d.take(wider[:d.size]) // from the start: it is empty meanwhile
+		d.ring = wider
 	}
-	d.data = append(d.data, data...)
+	at := (d.first + d.size) % len(d.ring)
+	n := copy(d.ring[at:], data)
+	copy(d.ring, data[n:])
+	d.size += len(data)
+}
+
+// take moves data out, as much as there is or fits.
+func (d *direction) take(into []byte) int {
+	into = into[:min(len(into), d.size)]
+	n := copy(into, d.ring[d.first:])
+	n += copy(into[n:], d.ring)
+	if d.size -= n; d.size == 0 {
+		d.first = 0
+		return n
+	}
+	d.first = (d.first + n) % len(d.ring)
+	return n
 }
 
 // end is called when nothing more is written. The reader sees the first end: on TCP, too, a reset after it is not seen.
@@ -204,8 +222,8 @@ func (d *direction) end(ended, refused error) {
 func (d *direction) abandon() (unread int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	unread = len(d.data) - d.first
-	d.abandoned, d.data, d.first = true, nil, 0
+	unread = d.size
+	d.abandoned, d.ring, d.first, d.size = true, nil, 0, 0
 	d.changed.Broadcast()
 	return unread
 }

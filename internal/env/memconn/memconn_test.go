@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/net/nettest"
+	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/internal/env/memconn"
 )
@@ -153,6 +154,42 @@ func TestWritingWaitsForTheReader(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingIsLostOrMixedUp writes and reads in pieces of any size: the buffer grows, is full and empty, and begins
+// again in its middle.
+func TestNothingIsLostOrMixedUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		near, far := memconn.Pair()
+		written, read := 0, 0
+		piece := rapid.OneOf(rapid.IntRange(0, 20), rapid.IntRange(1, 40<<10))
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			data := make([]byte, min(piece.Draw(t, "write"), 256<<10-(written-read))) // what is free
+			for i := range data {
+				data[i] = sample(written + i)
+			}
+			if n, err := near.Write(data); n != len(data) || err != nil {
+				t.Fatalf("wrote %d of %d bytes: %v", n, len(data), err)
+			}
+			if written += len(data); written == read {
+				continue
+			}
+			got := make([]byte, piece.Draw(t, "read"))
+			n, err := far.Read(got)
+			if want := min(len(got), written-read); n != want || err != nil {
+				t.Fatalf("read %d of %d bytes: %v", n, want, err)
+			}
+			for i, b := range got[:n] {
+				if b != sample(read+i) {
+					t.Fatalf("byte %d is another one", read+i)
+				}
+			}
+			read += n
+		}
+	})
+}
+
+// sample is the byte at a place of a stream. Its period is a prime.
+func sample(at int) byte { return byte(at % 251) }
 
 func TestAClosedListenerRefuses(t *testing.T) {
 	listener := memconn.NewListener()
