@@ -165,10 +165,7 @@ func waits(p *kube.Pod, reason, message string) {
 
 func ends(p *kube.Pod, reason, message string, code int) {
 	status := kube.ContainerStatus{Name: containerName}
-	status.State.Terminated = &struct {
-		Reason, Message string
-		ExitCode        int
-	}{reason, message, code}
+	status.State.Terminated = &kube.Terminated{Reason: reason, Message: message, ExitCode: code}
 	p.Status.ContainerStatuses = []kube.ContainerStatus{status}
 }
 

@@ -44,11 +44,16 @@ type ContainerStatus struct {
 	State       struct {
 		Waiting    *struct{ Reason, Message string }
 		Running    *struct{}
-		Terminated *struct {
-			Reason, Message string
-			ExitCode        int
-		}
+		Terminated *Terminated
 	}
+	// LastState is that of the container before it was started again.
+	LastState struct{ Terminated *Terminated }
+}
+
+// Terminated is how a container ended.
+type Terminated struct {
+	Reason, Message string
+	ExitCode        int
 }
 
 // Event is an event of the namespace.

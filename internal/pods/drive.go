@@ -304,14 +304,21 @@ func (f *follower) restarts(ctx context.Context, one kube.Pod) {
 			continue
 		}
 		f.told[key] = true
-		log, err := f.Kubectl.Run(ctx, nil, "logs", one.Metadata.Name, "-c", status.Name, "--tail=1")
-		if err != nil {
-			log = []byte("(" + err.Error() + ")")
-		}
 		f.Say(fmt.Sprintf("the container %s of the pod %s ended more than once, and Kubernetes waits before it starts it "+
-			"again; its last line is: %s", status.Name, one.Metadata.Name, subject.Redact(bytes.TrimSpace(log),
-			subject.Launch{})))
+			"again; %s", status.Name, one.Metadata.Name, f.lastOf(ctx, one, status)))
 	}
+}
+
+// lastOf says why a container ended: that it could not be started, or the last line of its log.
+func (f *follower) lastOf(ctx context.Context, one kube.Pod, status kube.ContainerStatus) string {
+	if last := status.LastState.Terminated; last != nil && last.Reason != "Error" && last.Reason != "Completed" {
+		return "it ended because of " + strings.TrimSuffix(last.Reason+": "+last.Message, ": ")
+	}
+	log, err := f.Kubectl.Run(ctx, nil, "logs", one.Metadata.Name, "-c", status.Name, "--tail=1")
+	if err != nil {
+		log = []byte("(" + err.Error() + ")")
+	}
+	return fmt.Sprintf("its last line is: %s", subject.Redact(bytes.TrimSpace(log), subject.Launch{}))
 }
 
 // deletedPod is a pod that a fault has deleted. Its log is read to its end, or until end is called.

@@ -325,6 +325,14 @@ func TestRun(t *testing.T) {
 				waits(&f.pods[1], "CrashLoopBackOff", "")
 			}
 		}}, copied: true, said: "its last line is: the last line of orders-1"},
+		{name: "the consumer can't be started", cluster: fakeCluster{script: func(f *fakeCluster, step int) {
+			whole(f, step)
+			if step == 2 {
+				waits(&f.pods[1], "CrashLoopBackOff", "")
+				f.pods[1].Status.ContainerStatuses[0].LastState.Terminated = &kube.Terminated{Reason: "StartError",
+					Message: `exec: "/order": no such file`, ExitCode: 128}
+			}
+		}}, copied: true, said: `again; it ended because of StartError: exec: "/order": no such file`},
 		{name: "pods may not be created", patience: time.Second, cluster: fakeCluster{script: upTo(2, func(f *fakeCluster) {
 			f.events = []kube.Event{{Reason: "FailedCreate", Message: "violates PodSecurity"}}
 			f.events[0].InvolvedObject.Kind, f.events[0].InvolvedObject.Name = "ReplicaSet", "orders-5d4f"
@@ -351,10 +359,7 @@ func TestRun(t *testing.T) {
 		{name: "the coordinator ends", cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
 			f.pods[0].Status.Phase = "Failed"
 			f.pods[0].Status.ContainerStatuses[0].State.Running = nil
-			f.pods[0].Status.ContainerStatuses[0].State.Terminated = &struct {
-				Reason, Message string
-				ExitCode        int
-			}{"OOMKilled", "", 137}
+			f.pods[0].Status.ContainerStatuses[0].State.Terminated = &kube.Terminated{Reason: "OOMKilled", ExitCode: 137}
 		})}, err: "ended before the run did: OOMKilled, exit code 137", lost: true},
 		{name: "the API server is away", patience: time.Second, cluster: fakeCluster{script: upTo(3, func(f *fakeCluster) {
 			f.down = kube.Failure{Command: "get", Text: "Unable to connect to the server: dial tcp"}
