@@ -543,6 +543,8 @@ type destinations struct {
 	letters, results []string
 	// about counts the records in each topic.
 	about map[string]int
+	// events are topics with several records about most of those that are named there.
+	events map[string]bool
 	// deadLettered are the records that are in a topic of the letters, or in the dead-letter topic that the file names.
 	deadLettered map[int32]bool
 	// doubtful: the letters are topics with records of both kinds, which may be results.
@@ -555,12 +557,13 @@ type destinations struct {
 // succeeded. If no other topic has dead letters, it counts for that, unless mixed says that it has results, or no
 // attempt was answered.
 func (s *seen) destinations(sight run.Sighting, mixed bool) destinations {
-	w := destinations{about: map[string]int{}, deadLettered: map[int32]bool{}}
+	w := destinations{about: map[string]int{}, events: map[string]bool{}, deadLettered: map[int32]bool{}}
 	for _, one := range s.deadLetters {
 		w.deadLettered[one.record] = true
 	}
 	var both []string // topics with records of both kinds
 	for _, topic := range slices.Sorted(maps.Keys(sight.Others)) {
+		w.events[topic] = tellsOfEvents(sight.Others[topic])
 		failed, unreadable, succeeded := 0, 0, 0
 		for _, one := range sight.Others[topic] {
 			switch {
@@ -594,6 +597,32 @@ func (s *seen) destinations(sight run.Sighting, mixed bool) destinations {
 		}
 	}
 	return w
+}
+
+// tellsOfEvents reports whether most records that these are about have several of them. One that is delivered again has
+// two.
+func tellsOfEvents(written []run.OtherRecord) bool {
+	count, several := map[int32]int{}, 0
+	for _, one := range written {
+		if one.Record == history.None {
+			continue
+		}
+		if count[one.Record]++; count[one.Record] == 2 {
+			several++
+		}
+	}
+	return 2*several > len(count)
+}
+
+// attempts takes the first topic of results out of the others whose writes may be attempts: in one with several events
+// for each record, such as queued, tried and sent, no write decides about the record.
+func (w *destinations) attempts() (topic string, found bool) {
+	at := slices.IndexFunc(w.results, func(name string) bool { return !w.events[name] })
+	if at < 0 {
+		return "", false
+	}
+	topic, w.results = w.results[at], slices.Delete(slices.Clone(w.results), at, at+1)
+	return topic, true
 }
 
 // succeeds reports whether the record is one that can be read and whose attempts are to succeed.
@@ -658,11 +687,14 @@ func (k *look) putDownstreams(s *seen, called map[string]*traffic, w *destinatio
 			rest = append(rest, "\n  - "+name+calls.text("      ", one, k.success(one), s.succeeds))
 		}
 	}
+	topic, found := "", false
+	if silent {
+		topic, found = w.attempts()
+	}
 	switch {
 	case !silent:
-	case len(w.results) > 0:
-		rest = slices.Insert(rest, 0, "\n  - kafka: {topic: "+quoted(w.results[0])+"}")
-		w.results = w.results[1:]
+	case found:
+		rest = slices.Insert(rest, 0, "\n  - kafka: {topic: "+quoted(topic)+"}")
 	case s.commits > 0:
 		k.text, _ = replace(k.text, "downstreams", "")
 		return k.put(scenarios.ObserveWire, "It commits records, and calls nothing with the id of one. So what needs "+

@@ -128,6 +128,42 @@ func TestAConsumerThatOnlyReads(t *testing.T) {
 	}
 }
 
+// A topic that gets several records for each one tells what happens to it, such as that it is queued, tried and sent:
+// none of these is an attempt.
+func TestATopicWithEventsHoldsNoAttempts(t *testing.T) {
+	t.Parallel()
+	for name, one := range map[string]struct {
+		others map[string][]run.OtherRecord
+		want   string
+	}{
+		"one record for each":     {map[string][]run.OtherRecord{"out": records(0, 2, 4)}, "kafka: {topic: out}"},
+		"one was delivered again": {map[string][]run.OtherRecord{"out": records(0, 0, 2, 4)}, "kafka: {topic: out}"},
+		"three for each":          {map[string][]run.OtherRecord{"events": records(0, 0, 0, 2, 2, 2, 4, 4, 4)}, "observe: wire"},
+		"events, and results": {map[string][]run.OtherRecord{"events": records(0, 0, 2, 2, 4, 4), "out": records(0, 2, 4)},
+			"kafka: {topic: out}"},
+	} {
+		text := "name: it\nkind: process\ncommand: [it]\ndownstreams: [{http: {}}]\n"
+		subject, err := scenarios.ParseSubject("subject.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &look{Config: &Config{File: "subject.yaml"}, text: []byte(text), subject: subject, rewrites: true,
+			found: map[string]string{}}
+		s := looked()
+		s.commits = 1
+		for i := range s.records {
+			s.records[i].tries = nil
+		}
+		wrote := s.destinations(run.Sighting{Others: one.others}, false)
+		if err := k.putDownstreams(s, nil, &wrote); err != nil || !strings.Contains(string(k.text), one.want) {
+			t.Errorf("%s: %v\n%s", name, err, k.text)
+		}
+		if _, has := one.others["events"]; has != slices.Contains(wrote.results, "events") {
+			t.Errorf("%s: further topics are %v", name, wrote.results)
+		}
+	}
+}
+
 // A consumer that takes the answer 200 for a failure shows it by dead letters, by further calls, or by its end.
 func TestAnAnswerThatIsNotExpected(t *testing.T) {
 	t.Parallel()
