@@ -35,11 +35,19 @@ const (
 	IDInt64 IDForm = "int64"
 )
 
-// uuidVersions are the versions of the forms that are UUIDs.
-var uuidVersions = map[IDForm]uint64{IDUUID: 8, IDUUID4: 4}
-
 // UUID reports whether ids of this form are UUIDs.
-func (f IDForm) UUID() bool { return uuidVersions[f] > 0 }
+func (f IDForm) UUID() bool { return f.version() > 0 }
+
+// version is that of the UUIDs of this form, 0 if it has none.
+func (f IDForm) version() uint64 {
+	switch f {
+	case IDUUID:
+		return 8
+	case IDUUID4:
+		return 4
+	}
+	return 0
+}
 
 // IDs creates and finds the record ids of one run. An id carries the run's tag, the record's sequence number and a
 // checksum, so it can be found anywhere in a value, key or header, raw or inside base64. Ids of other runs are not
@@ -86,7 +94,7 @@ func NewIDsAs(runID string, form IDForm, records int) *IDs {
 	case IDInt64:
 		return newNumberIDs(tag, records).ids()
 	case IDUUID, IDUUID4:
-		return idsOf(uuidKind{tag, uuidVersions[form]}.shapes())
+		return idsOf(uuidKind{tag, form.version()}.shapes())
 	}
 	return idsOf([]idShape{textShape(tag)})
 }
