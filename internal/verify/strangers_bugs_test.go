@@ -154,6 +154,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "malformed-records", ""},
 			{"continues-at-unreadable", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
 		},
+		"frameworks/streams/letters.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"production-continues", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
 		"frameworks/spring/halts-again.yaml": {{"", "malformed-records", ""}},
 		"frameworks/spring/halts-stops.yaml": {
 			{"", "malformed-records", ""},

@@ -11,7 +11,7 @@ import org.apache.kafka.common.errors.InterruptException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Takes payments. One that fails three times, or is refused, is logged and given up: there is no dead-letter topic. */
+/** Takes payments. */
 final class Payments {
   private static final Logger log = LoggerFactory.getLogger(Payments.class);
   private static final int MAX_ATTEMPTS = 3;
@@ -24,20 +24,23 @@ final class Payments {
     this.url = URI.create(url + "/v1/attempt");
   }
 
+  /** Logs and gives up a payment that fails three times, or is refused: there is no dead-letter topic. */
   void take(byte[] order) {
-    for (int attempt = 1; attempt <= MAX_ATTEMPTS; attempt++) {
-      int status = post(order);
-      if (status == 200) {
-        return;
-      }
-      log.warn("Attempt {}: status {}", attempt, status);
-      if (status == 400 || status == 422) {
-        return;
-      }
-      if (attempt < MAX_ATTEMPTS) {
-        sleep(FIRST_BACKOFF_MS << (attempt - 1));
-      }
+    int status = charge(order);
+    if (status != 200) {
+      log.warn("Given up: status {}", status);
     }
+  }
+
+  /** Returns the status of the last attempt, or 0 if there was no answer. */
+  int charge(byte[] order) {
+    int status = post(order);
+    for (int retry = 0; retry < MAX_ATTEMPTS - 1 && status != 200 && status != 400 && status != 422; retry++) {
+      log.warn("Attempt {}: status {}", retry + 1, status);
+      sleep(FIRST_BACKOFF_MS << retry);
+      status = post(order);
+    }
+    return status;
   }
 
   /** Returns the status, or 0 if there was no answer. */
