@@ -328,7 +328,7 @@ func (l *learned) classes() {
 			l.business(f)
 		default:
 			permanent = append(permanent, name)
-			if f.finished > f.deadLettered {
+			if f.finished > f.deadLettered && !l.seen.anonymous() {
 				l.wonder("of %d records answered %s, %d were neither tried again nor dead-lettered, and are lost", f.of(), name,
 					f.finished)
 			}

@@ -363,6 +363,13 @@ func (l *learned) deadLetters() {
 	if c.SurfacedWithin > 0 {
 		parts = append(parts, "surfaced_within: "+c.SurfacedWithin.String())
 	}
+	if l.seen.anonymous() {
+		l.ask("dlq", flow(append(parts, "on_failure: halt")), "%d records that failed for good were committed. No dead "+
+			"letter has the id of a record.", failed)
+		l.wonder("no promise about dead letters can be judged: none of %d in %s has the id of its record, in its key, its "+
+			"value or a header", l.seen.lettersUnnamed, c.Topic)
+		return
+	}
 	if len(l.seen.deadLetters) == 0 {
 		if failed == 0 && c.Enabled {
 			l.ask("dlq", flow(append(parts, "on_failure: halt")), "No dead letter was written.")

@@ -40,6 +40,8 @@ type habits struct {
 	calls int
 	// nameless says that it then writes a dead letter without the headers of the record, so without an id.
 	nameless bool
+	// anonymous says that no dead letter has an id of its record.
+	anonymous bool
 	// halts says that nothing of a partition is done from the first value on that can't be read, haltsAtNothing from the
 	// first record without a value.
 	halts, haltsAtNothing bool
@@ -156,7 +158,11 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 		if seal == nil {
 			seal = deadletter.Plain{}.Seal
 		}
-		s.seen.audited(s.seen.header.Topics[1], seal(original, failure), history.Event{Record: number})
+		event := history.Event{Record: number}
+		if s.anonymous {
+			event.Record = history.None
+		}
+		s.seen.audited(s.seen.header.Topics[1], seal(original, failure), event)
 	}
 	for _, kind := range []history.Kind{history.KindCommitRequest, history.KindCommitResponse} {
 		s.event(kind, func(e *history.Event) { place(e); e.Record, e.Offset, e.Op = history.None, offset+1, s.op })
@@ -386,24 +392,27 @@ func TestContractsFitHabits(t *testing.T) {
 		"shares": func(h *habits) {
 			h.first, h.promised = 0, "group_type: share, retry: redelivery, attempts: {counter: delivery}"
 		},
-		"shares-in-place":       func(h *habits) { h.first, h.promised = 0, "group_type: share, retry: in-place" },
-		"at-once":               func(h *habits) { h.first = 0 },
-		"ignores-the-429":       func(h *habits) { h.honours = false },
-		"skips-what-is-odd":     func(h *habits) { h.skips = true },
-		"falls-at-what-is-odd":  func(h *habits) { h.skips, h.falls = true, true },
-		"sleeps-at-what-is-odd": func(h *habits) { h.skips, h.sleeps = true, true },
-		"takes-404-for-success": func(h *habits) { h.skips, h.calls = true, 1 }, // as Micronaut's client
-		"drops-headers":         func(h *habits) { h.skips, h.calls, h.nameless = true, 3, true },
-		"retries-without-id":    func(h *habits) { h.skips, h.calls = true, 3 },
-		"halts":                 func(h *habits) { h.halts = true },
-		"halts-at-nothing":      func(h *habits) { h.haltsAtNothing = true },
-		"ignores-TERM":          func(h *habits) { h.ignoresTERM = true },
-		"overtakes":             func(h *habits) { h.overtakes = true },
-		"dawdles":               func(h *habits) { h.dawdles = true },
-		"irregular":             func(h *habits) { h.irregular = true },
-		"client-repeats":        func(h *habits) { h.client, h.between, h.grows = 3, 10*time.Millisecond, 1 },
-		"client-repeats-slowly": func(h *habits) { h.client, h.between, h.first = 2, 60*time.Millisecond, 100*time.Millisecond },
-		"client-repeats-once":   func(h *habits) { h.client, h.between, h.attempts = 3, 10*time.Millisecond, 1 },
+		"shares-in-place":         func(h *habits) { h.first, h.promised = 0, "group_type: share, retry: in-place" },
+		"at-once":                 func(h *habits) { h.first = 0 },
+		"ignores-the-429":         func(h *habits) { h.honours = false },
+		"skips-what-is-odd":       func(h *habits) { h.skips = true },
+		"falls-at-what-is-odd":    func(h *habits) { h.skips, h.falls = true, true },
+		"sleeps-at-what-is-odd":   func(h *habits) { h.skips, h.sleeps = true, true },
+		"takes-404-for-success":   func(h *habits) { h.skips, h.calls = true, 1 }, // as Micronaut's client
+		"drops-headers":           func(h *habits) { h.skips, h.calls, h.nameless = true, 3, true },
+		"dead-letters-without-id": func(h *habits) { h.anonymous = true },
+		"retries-without-id":      func(h *habits) { h.skips, h.calls = true, 3 },
+		"halts":                   func(h *habits) { h.halts = true },
+		"halts-at-nothing":        func(h *habits) { h.haltsAtNothing = true },
+		"ignores-TERM":            func(h *habits) { h.ignoresTERM = true },
+		"overtakes":               func(h *habits) { h.overtakes = true },
+		"dawdles":                 func(h *habits) { h.dawdles = true },
+		"irregular":               func(h *habits) { h.irregular = true },
+		"client-repeats":          func(h *habits) { h.client, h.between, h.grows = 3, 10*time.Millisecond, 1 },
+		"client-repeats-slowly": func(h *habits) {
+			h.client, h.between, h.first = 2, 60*time.Millisecond, 100*time.Millisecond
+		},
+		"client-repeats-once": func(h *habits) { h.client, h.between, h.attempts = 3, 10*time.Millisecond, 1 },
 		"headers-of-its-own": func(h *habits) {
 			h.seal = func(r *kgo.Record, f deadletter.Failure) *kgo.Record {
 				return &kgo.Record{Key: r.Key, Value: r.Value, Headers: append(r.Headers[:1:1],

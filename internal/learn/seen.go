@@ -430,6 +430,12 @@ func (s *seen) called() bool {
 // drops the headers of such a record leaves nothing that names it.
 func (s *seen) unnamed() bool { return s.nameless > 0 || s.lettersUnnamed > 0 }
 
+// anonymous reports whether no dead letter has an id of its record, though there are more of them than of records that
+// can't be read.
+func (s *seen) anonymous() bool {
+	return len(s.deadLetters) == 0 && s.lettersUnnamed > len(s.marked(history.Garbage))
+}
+
 // unnamedText counts the calls and dead letters without an id.
 func (s *seen) unnamedText() string {
 	var parts []string

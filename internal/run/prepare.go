@@ -87,7 +87,7 @@ func (r *run) writeHeader() error {
 	r.header = history.Header{
 		Format: history.FormatVersion, RunID: r.dir.id, Scenario: r.scenario.Name, Seed: r.plan.Seed,
 		Started: time.Now().UTC(),
-		Rerun:   string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed))), Subject: "reference",
+		Rerun:   r.rerun(), Subject: "reference",
 		Instances: r.scenario.MaxInstances(),
 		Records:   len(r.plan.Records), Expect: r.expect(), Replay: r.scenario.Replay != nil,
 		Refusable: r.plan.Refusable(),
@@ -249,6 +249,15 @@ func (r *run) keepInputs() error {
 		}
 	}
 	return r.plan.Write(r.dir.path)
+}
+
+// rerun is the command line that runs the same plan again. It is empty if there is none: what watches a consumer makes
+// its plans itself.
+func (r *run) rerun() string {
+	if r.options.Rerun == "" {
+		return ""
+	}
+	return string(r.withoutSecrets(fmt.Appendf(nil, r.options.Rerun, r.plan.Seed)))
 }
 
 // withoutSecrets returns a text without the values that the subject file marks as secrets, and without anything that
