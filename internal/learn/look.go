@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -398,6 +399,9 @@ func (k *look) calls(ctx context.Context) error {
 		return k.calls(ctx)
 	}
 	wrote := s.destinations(sight, !k.rewrites || k.mixed || k.knowsLetters())
+	if err := k.readable(s, wrote, sight); err != nil {
+		return err
+	}
 	if err := k.accepted(s, wrote, sight); err != nil {
 		return k.otherwise(ctx, s, sight, &wrote, err)
 	}
@@ -732,6 +736,28 @@ func (k *look) otherwise(ctx context.Context, s *seen, sight run.Sighting, w *de
 // leastRefused is how many records show that an answer is refused.
 const leastRefused = 3
 
+// ErrRecords is the error for a consumer that can't use the records that it was given.
+var ErrRecords = errors.New("the consumer refuses its records")
+
+// readable reports an ErrRecords if most records that should succeed were dead-lettered without a call about them.
+func (k *look) readable(s *seen, w destinations, sight run.Sighting) error {
+	good, refused := 0, 0
+	for i := range s.records {
+		if !s.succeeds(int32(i)) || s.records[i].offset < 0 {
+			continue
+		}
+		if good++; len(s.records[i].tries) == 0 && w.deadLettered[int32(i)] {
+			refused++
+		}
+	}
+	if refused < leastRefused || float64(refused) < most*float64(good) {
+		return nil
+	}
+	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it takes "+
+		"them, with --samples or in %s (input.samples), and learn again", ErrRecords, good, refused, k.because(s, w, sight),
+		k.File)
+}
+
 // accepted reports an ErrAnswer if the consumer treated most records as failed whose calls had succeeded.
 func (k *look) accepted(s *seen, w destinations, sight run.Sighting) error {
 	answered, refused := 0, 0
@@ -798,17 +824,25 @@ func (k *look) several(sight run.Sighting) bool {
 	return false
 }
 
-// reasonHeader matches the names of headers that say why a record was dead-lettered.
+// reasonHeader matches the names of headers and members that say why a record was dead-lettered.
 var reasonHeader = regexp.MustCompile(`(?i)reason|cause|message|error|exception`)
 
 // reasonShown bounds the reason that is shown, in bytes.
 const reasonShown = 160
 
-// reasonOf is why a record was dead-lettered, as a header of its dead letter says, "" if none does.
+// reasonOf is why a record was dead-lettered, as a header of its dead letter or a member of its value says, "" if none
+// does.
 func reasonOf(letter *kgo.Record) string {
 	for _, header := range letter.Headers {
 		if reasonHeader.MatchString(header.Key) && len(header.Value) > 0 && utf8.Valid(header.Value) {
 			return string(header.Value[:min(len(header.Value), reasonShown)])
+		}
+	}
+	members := map[string]any{}
+	_ = json.Unmarshal(letter.Value, &members) // without members, if it is no JSON object
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if text, is := members[name].(string); is && text != "" && reasonHeader.MatchString(name) {
+			return text[:min(len(text), reasonShown)]
 		}
 	}
 	return ""

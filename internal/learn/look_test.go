@@ -208,6 +208,37 @@ func TestAnAnswerThatIsNotExpected(t *testing.T) {
 	}
 }
 
+// A consumer that takes none of the records shows nothing of what it does with them.
+func TestRecordsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	letter := &kgo.Record{Value: []byte(`{"at": 5, "id": "x", "last_error": "expected version 4"}`)}
+	for name, one := range map[string]struct {
+		tried bool
+		about []int32
+		want  string
+	}{
+		"all":                    {about: []int32{0, 1, 2, 3, 4, 5}, want: `A dead letter says "expected version 4"`},
+		"all, after an attempt":  {about: []int32{0, 1, 2, 3, 4, 5}, tried: true},
+		"those that should fail": {about: []int32{1, 3, 5}},
+		"one of three":           {about: []int32{0, 1, 3, 5}},
+	} {
+		s, sight := looked(), run.Sighting{Others: map[string][]run.OtherRecord{}}
+		for i := range s.records {
+			if !one.tried {
+				s.records[i].tries = nil
+			}
+		}
+		for _, number := range one.about {
+			sight.Others["orders.dlq"] = append(sight.Others["orders.dlq"], run.OtherRecord{Record: number, Found: letter})
+		}
+		k := &look{Config: &Config{File: "subject.yaml"}}
+		err := k.readable(s, s.destinations(sight, false), sight)
+		if errors.Is(err, ErrRecords) != (one.want != "") || err != nil && !strings.Contains(err.Error(), one.want) {
+			t.Errorf("%s: %v, want %q", name, err, one.want)
+		}
+	}
+}
+
 // A topic that has records of both kinds whatever the answer holds results: after the last answer, the first is tried
 // again, and the topic is taken for that.
 func TestATopicOfBothKinds(t *testing.T) {
