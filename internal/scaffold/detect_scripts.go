@@ -44,8 +44,12 @@ func proposeNode(r repository, file string) Proposal {
 		build += " && " + manager + " run build"
 	}
 	p.Build = []string{"sh", "-c", build}
-	start, entry := strings.TrimSpace(described.Scripts["start"]), r.found("consumer.js", "src/consumer.js", "index.js",
-		"src/index.js")
+	script := "start"
+	if described.Scripts["start:prod"] != "" { // NestJS's start compiles first, and runs the service below it
+		script = "start:prod"
+	}
+	start := strings.TrimSpace(described.Scripts[script])
+	entry := r.found("consumer.js", "src/consumer.js", "index.js", "src/index.js")
 	switch plain := plainNode.FindStringSubmatch(start); {
 	case plain != nil && !strings.ContainsAny(plain[1], "&|;"):
 		p.Command = strings.Fields(plain[2])
@@ -53,7 +57,7 @@ func proposeNode(r repository, file string) Proposal {
 			p.note("the start script has more before node (" + plain[1] + "): what that sets goes into env")
 		}
 	case start != "":
-		p.Command = []string{manager, "start"}
+		p.Command = []string{manager, "run", script}
 		p.note("a package manager in between may keep signals from the consumer: starting node itself is better")
 	case described.Main != "":
 		p.Command = []string{"node", described.Main}

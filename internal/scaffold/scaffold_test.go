@@ -57,6 +57,8 @@ func repositories() map[string][]string {
 		"node": {"package.json",
 			`{"name": "@shop/orders", "scripts": {"build": "tsc", "start": "node --enable-source-maps dist/index.js"}}`,
 			"package-lock.json", "{}"},
+		"node-nest": {"package.json", `{"scripts": {"build": "nest build", "start": "nest start", "start:prod": ` +
+			`"node dist/main"}}`, "package-lock.json", ""},
 		"node-start": {"package.json", `{"scripts": {"start": "NODE_ENV=x ts-node src/index.ts"}}`, "yarn.lock", ""},
 		"node-main":  {"package.json", `{"name": "orders", "main": "lib/worker.js"}`, "pnpm-lock.yaml", ""},
 		"node-workspace": {"package.json", `{"name": "rotor", "scripts": {"build": "tsc", "start": ` +
