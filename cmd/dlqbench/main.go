@@ -55,7 +55,7 @@ func untilInterrupted(leave func()) (context.Context, func()) {
 			if ctx.Err() != nil {
 				leave()
 				fmt.Fprintln(os.Stderr,
-					"\ndlqbench: ended at once; dlqbench check judges what was recorded, the next run cleans up")
+					"\ndlqbench: ended at once; dlqbench check judges what was recorded, and what is left is removed later")
 				os.Exit(exitInterrupted)
 			}
 			cancel()

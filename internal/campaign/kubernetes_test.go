@@ -173,7 +173,8 @@ func ends(p *kube.Pod, reason, message string, code int) {
 func failedMount(f *fakeCluster) []kube.Event {
 	name := Manifest{Suite: reload(f.test), Cells: f.cells}.name()
 	f.job.Status.Active = 1
-	return []kube.Event{{Reason: "FailedMount", Message: "x", InvolvedObject: kube.Reference{Kind: "Pod", Name: name + "-0"}}}
+	of := kube.Reference{Kind: "Pod", Name: name + "-0"}
+	return []kube.Event{{Reason: "FailedMount", Message: "x", InvolvedObject: of}}
 }
 
 // memory is a Sink.

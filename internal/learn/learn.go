@@ -70,8 +70,8 @@ var ErrGiven = errors.New("what is given does not fit the subject file")
 
 // Learn watches the consumer of a subject file and proposes its contract. What the file's own contract says of names
 // (topics, groups) and kinds (group_type, retry) is kept; all else is learned. The error reports a subject file that is
-// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen), or that refuses its records (ErrRecords) or
-// the usual answer (ErrAnswer). With an error, a report has only the text of the file with what was found before.
+// wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen), or that refuses its records (ErrRecords)
+// or the usual answer (ErrAnswer). With an error, a report has only the text of the file with what was found before.
 func Learn(ctx context.Context, c Config) (*Report, error) {
 	subject, err := scenarios.ParseSubject(c.File, c.Text)
 	if err != nil {

@@ -753,8 +753,8 @@ func (k *look) readable(s *seen, w destinations, sight run.Sighting) error {
 	if refused < leastRefused || float64(refused) < most*float64(good) {
 		return nil
 	}
-	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it takes "+
-		"them, with --samples or in %s (input.samples), and learn again", ErrRecords, good, refused, k.because(s, w, sight),
+	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it "+
+		"takes them, with --samples or in %s (input.samples), and learn again", ErrRecords, good, refused, k.because(s, w, sight),
 		k.File)
 }
 

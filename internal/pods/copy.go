@@ -23,8 +23,8 @@ func ReadRunning(ctx context.Context, kubectl kube.Kubectl, running, name string
 		return nil, fmt.Errorf("%s does not run in the namespace: correct deployment.running in subject.yaml, or "+
 			"--namespace", running)
 	case kube.Forbidden(err):
-		return nil, fmt.Errorf("the user may not get %s in this namespace: %w; an administrator can grant that and the other "+
-			"rights of a run (docs/kubernetes.md)", running, err)
+		return nil, fmt.Errorf("the user may not get %s in this namespace: %w; an administrator can grant that and the "+
+			"other rights of a run (docs/kubernetes.md)", running, err)
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", running, err)
 	}

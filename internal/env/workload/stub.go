@@ -105,8 +105,9 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 	}
 	s := &Stub{
 		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
-		listeners: make([]net.Listener, cfg.Instances), near: make([]*memconn.Listener, cfg.Instances), inflater: kafkaio.Inflater{Limit: maxBody},
-		forward: newForward(), unidentified: slices.ContainsFunc(cfg.Plan.Records, plan.Record.Unidentified),
+		listeners: make([]net.Listener, cfg.Instances), near: make([]*memconn.Listener, cfg.Instances),
+		inflater: kafkaio.Inflater{Limit: maxBody}, forward: newForward(),
+		unidentified: slices.ContainsFunc(cfg.Plan.Records, plan.Record.Unidentified),
 	}
 	s.server = newHTTPServer(s)
 	if cfg.RPC != nil {
