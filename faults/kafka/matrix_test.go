@@ -94,6 +94,19 @@ func (s *stage) inject(spec Kafka) (heal func()) {
 	}
 }
 
+// hit reports whether each fault in force has got a request.
+func (s *stage) hit() bool {
+	for _, r := range *s.in.rules.Load() {
+		r.mu.Lock()
+		matched := r.matched
+		r.mu.Unlock()
+		if matched == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // line is a client that sends the requests that the test specifies.
 type line struct {
 	net.Conn
@@ -428,6 +441,8 @@ func TestEveryActionOnEveryRequest(t *testing.T) {
 					client.ended(what)
 				default:
 					client.silent(what)
+					// On a busy machine, the tap may not have read the request yet. Lifted before that, the fault hits nothing.
+					wait.Until(t, what+" to begin", s.hit)
 				}
 				passed := want.seen || name == "error" && (api == "Fetch" || api == "Metadata")
 				wait.Until(t, what+" at the broker", func() bool { return s.reached(key) > seen == passed })
