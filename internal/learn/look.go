@@ -754,8 +754,8 @@ func (k *look) readable(s *seen, w destinations, sight run.Sighting) error {
 		return nil
 	}
 	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it "+
-		"takes them, with --samples or in %s (input.samples), and learn again", ErrRecords, good, refused, k.because(s, w, sight),
-		k.File)
+		"takes them, with --samples or in %s (input.samples), and learn again", ErrRecords, good, refused,
+		k.because(s, w, sight), k.File)
 }
 
 // accepted reports an ErrAnswer if the consumer treated most records as failed whose calls had succeeded.
