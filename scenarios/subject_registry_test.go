@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"encoding/base64"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -58,5 +59,23 @@ func TestProblemsOfARegistryNameTheirPlace(t *testing.T) {
 	_, err := ParseSubject(filepath.Join(dir, "subject.yaml"), []byte(text))
 	if err == nil || !strings.Contains(err.Error(), "registry is about records with a schema") {
 		t.Error(err)
+	}
+}
+
+// A variable for the address of the registry alone is left out where none is: clients would take an empty one for it.
+func TestWithoutARegistryNoVariableHasItsAddress(t *testing.T) {
+	subject, err := ParseSubject("subject.yaml", []byte(service+"env: {A: \"{{.SchemaRegistryURL}}\", B: \"\", "+
+		"C: \"{{ .SchemaRegistryURL }}\", D: \"x{{.SchemaRegistryURL}}\"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]map[string]string{
+		"":         {"B": "", "D": "x"},
+		"http://r": {"A": "http://r", "B": "", "C": "http://r", "D": "xhttp://r"},
+	} {
+		rendered, err := subject.Render(Values{SchemaRegistryURL: url})
+		if err != nil || !maps.Equal(rendered.Env, want) {
+			t.Errorf("%q: %v %v, want %v", url, rendered.Env, err, want)
+		}
 	}
 }

@@ -171,6 +171,9 @@ func (s *SubjectFile) TopicNames(values Values) (TopicNames, error) {
 	return names, nil
 }
 
+// onlyRegistry matches the template of the schema registry's address alone.
+var onlyRegistry = regexp.MustCompile(`^\s*\{\{-?\s*\.SchemaRegistryURL\s*-?\}\}\s*$`)
+
 // Render returns the subject with the values in the place of all templates. A list of retry topics that was one
 // comma-joined template becomes a list.
 func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
@@ -200,6 +203,10 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered.Build, rendered.Command, rendered.Args = list(s.Build), list(s.Command), list(s.Args)
 	rendered.Dir = text(s.Dir)
 	rendered.Env, rendered.Files = all(s.Env), all(s.Files)
+	if values.SchemaRegistryURL == "" {
+		// Clients take an empty address for that of a registry. Without the variable, they use none.
+		maps.DeleteFunc(rendered.Env, func(name, _ string) bool { return onlyRegistry.MatchString(s.Env[name]) })
+	}
 	rendered.Contract.Group, rendered.Contract.DLQ.Topic = text(s.Contract.Group), text(s.Contract.DLQ.Topic)
 	if s.Contract.Effects != nil {
 		effects := *s.Contract.Effects
