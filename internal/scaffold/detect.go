@@ -38,6 +38,12 @@ type Proposal struct {
 	// Format and Schema are those of its records, if the repository has the schema of one kind of record; "" if not.
 	Format, Schema string
 	Retries        Retries
+	// Folder is that of the program, "" if it is not known, and Others are those of other programs beside it.
+	Folder string
+	Others []string
+	// Set are variables of the environment that the command needs, Examples those that a file such as .env.example
+	// sets and that get no address.
+	Set, Examples []Address
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }
@@ -91,21 +97,52 @@ func propose(r repository, command []string) Proposal {
 		}
 	}
 	if chosen == nil {
-		chosen = &Proposal{Command: []string{"./consumer"}}
-		chosen.note("no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or " +
-			"package.json was found: write how yours is built and started")
+		chosen = r.unbuilt()
 	}
 	chosen.Name = subjectName(chosen.Name, r.name)
 	chosen.Framework, chosen.Because = r.framework(chosen.File)
 	chosen.look(r, command)
 	chosen.Env, chosen.Called = chosen.addresses(r)
+	chosen.Env = append(chosen.Env, chosen.Set...)
+	chosen.Examples = chosen.examples(r)
 	chosen.Format, chosen.Schema = FindSchema(r)
 	return *chosen
 }
 
+// unbuilt is the proposal for a folder without a build file that is known.
+func (r repository) unbuilt() *Proposal {
+	p := &Proposal{Command: []string{"./consumer"}}
+	const none = "no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or " +
+		"package.json was found"
+	var below []string
+	for _, kind := range kinds() {
+		for _, pattern := range []string{"*/", "*/*/"} {
+			matches, _ := fs.Glob(r, pattern+kind.file) // the patterns are good ones
+			for _, folder := range folders(matches) {
+				if !r.foreign(folder) && !slices.Contains(below, folder) {
+					below = append(below, folder)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(below, r.likelier)
+	starts := r.dockerStarts()
+	switch {
+	case len(below) > 0:
+		p.note(none + " here, but in " + strings.Join(below[:min(len(below), mostNamed)], ", ") +
+			": the folder of the consumer is the one to name (dlqbench init " + below[0] + ")")
+	case len(starts) > 0 && !path.IsAbs(starts[0].words[0]):
+		p.Command = here(starts[0].words)
+		p.note(none + ", and the command is that of " + starts[0].file + ": write how yours is built")
+	default:
+		p.note(none + ": write how yours is built and started")
+	}
+	return p
+}
+
 // look adds what the program's own code shows, and the files that the command names.
 func (p *Proposal) look(r repository, command []string) {
-	sources := r.sources(command)
+	sources := p.sources(r, command)
 	p.Variables, p.Failures = variables(sources), failures(sources)
 	if address, in := fixedBrokers(sources); p.Variables.Bootstrap.Name == "" && address != "" {
 		p.Variables.Fixed = in + " has the address " + address + " in its code"
@@ -223,9 +260,13 @@ func proposeGo(r repository, file string) Proposal {
 	main := "."
 	switch {
 	case len(mains) == 0:
-		p.note("no package main was found at the top, in cmd/ or one folder below: write which package it is")
+		p.note("no package main was found: write which package it is")
 	default:
 		main = mains[0]
+		p.Folder = path.Clean(main)
+		for _, other := range mains[1:] {
+			p.Others = append(p.Others, path.Clean(other))
+		}
 		if len(mains) > 1 {
 			p.note("there are several programs (" + strings.Join(mains, ", ") + "): choose the consumer")
 		}
@@ -234,21 +275,31 @@ func proposeGo(r repository, file string) Proposal {
 	return p
 }
 
-// goMains are the packages that are programs: at the top, in cmd/* and in the folders below the top. A name that sounds
-// like a consumer comes first.
-func (r repository) goMains() []string {
-	var mains []string
+// goMains are the packages that are programs: at the top, in cmd/* and in the folders below the top, or else in any
+// folder. A name that sounds like a consumer comes first.
+func (r repository) goMains() (mains []string) {
+	add := func(file string) {
+		folder := "./" + path.Dir(file)
+		if path.Dir(file) == "." {
+			folder = "."
+		}
+		if !strings.HasSuffix(file, "_test.go") && !slices.Contains(mains, folder) && goMain.MatchString(r.read(file)) {
+			mains = append(mains, folder)
+		}
+	}
 	for _, pattern := range []string{"*.go", "cmd/*/*.go", "*/*.go"} {
 		files, _ := fs.Glob(r, pattern) // the patterns are good ones
 		for _, file := range files {
-			folder := "./" + path.Dir(file)
-			if path.Dir(file) == "." {
-				folder = "."
-			}
-			if !strings.HasSuffix(file, "_test.go") && !slices.Contains(mains, folder) && goMain.MatchString(r.read(file)) {
-				mains = append(mains, folder)
-			}
+			add(file)
 		}
+	}
+	if len(mains) == 0 {
+		r.eachText(func(name, _ string) (more bool) {
+			if strings.HasSuffix(name, ".go") {
+				add(name)
+			}
+			return true
+		})
 	}
 	slices.SortStableFunc(mains, r.likelier)
 	return mains

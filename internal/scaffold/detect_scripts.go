@@ -3,6 +3,7 @@ package scaffold
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +58,9 @@ func proposeNode(r repository, file string) Proposal {
 			p.note("the start script has more before node (" + plain[1] + "): what that sets goes into env")
 		}
 	case start != "":
+		if p.Command = p.nodeInImage(r, "node"); p.Command != nil {
+			break
+		}
 		p.Command = []string{manager, "run", script}
 		p.note("a package manager in between may keep signals from the consumer: starting node itself is better")
 	case described.Main != "":
@@ -64,10 +68,24 @@ func proposeNode(r repository, file string) Proposal {
 	case entry != "":
 		p.Command = []string{"node", entry}
 	default:
+		if p.Command = p.nodeInImage(r, "node", "npm", "npx", "yarn", "pnpm", "bun", "tsx"); p.Command != nil {
+			break
+		}
 		p.Command = []string{"node", "consumer.js"}
 		p.note("package.json has neither a start script nor main: write which file it is")
 	}
 	return p
+}
+
+// nodeInImage is the command of a Dockerfile that starts one of these programs, nil if there is none.
+func (p *Proposal) nodeInImage(r repository, programs ...string) []string {
+	for _, one := range r.dockerStarts() {
+		if slices.Contains(programs, one.words[0]) {
+			p.note("the command is that of " + one.file)
+			return here(one.words)
+		}
+	}
+	return nil
 }
 
 var (
@@ -110,8 +128,12 @@ func proposePython(r repository, file string) Proposal {
 	case entry != "":
 		p.Command = []string{tool + "python", entry}
 	default:
+		if p.Command = p.pythonStart(r, tool); p.Command != nil {
+			break
+		}
 		p.Command = []string{tool + "python", "-m", strings.ReplaceAll(subjectName(p.Name, r.name), "-", "_")}
-		p.note("no script and no consumer.py, worker.py, main.py or app.py was found: write how it is started")
+		p.note("neither a script nor a Dockerfile nor a program such as worker.py or main.py was found: write how it is " +
+			"started")
 	}
 	return p
 }

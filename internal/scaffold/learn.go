@@ -95,7 +95,9 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 		Records
 		Downstreams []Downstream
 		Variables
-	}{proposal.Name, proposal.Build, command, proposal.Env, records, proposal.Called, proposal.Variables}
+		Examples []Address
+	}{proposal.Name, proposal.Build, command, proposal.Env, records, proposal.Called, proposal.Variables,
+		proposal.Examples}
 	for i := range values.Env { // what else it may be is not asked here
 		values.Env[i].Because, _, _ = strings.Cut(values.Env[i].Because, "; or ")
 	}

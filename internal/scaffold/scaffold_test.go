@@ -74,6 +74,31 @@ func repositories() map[string][]string {
 		"python-uv": {"pyproject.toml", "[project]\nname = \"orders\"\n[project.scripts]\nconsume = \"orders:main\"\n",
 			"uv.lock", "", "requirements.txt", "x\n"},
 		"python-poetry": {"pyproject.toml", "[tool.poetry]\nname = 'orders'\n", "poetry.lock", ""},
+		"python-image": {"requirements.txt", "aiokafka\n", ".env.sample", "SMTP_HOST=mail # a comment\n" +
+			"KAFKA_SERVERS=kafka:9092\nexport API_KEY='it\"s'\n", "src/notes/__init__.py", "",
+			"src/notes/worker/main.py", "from notes.common import settings\n", "src/notes/common/settings.py",
+			`servers = os.environ["KAFKA_SERVERS"]`, "src/notes/api/main.py", "from fastapi import FastAPI\n" +
+				"app = FastAPI()\nmails = os.environ[\"MAILS_URL\"]\n", "infra/Dockerfile.api",
+			`CMD ["uvicorn", "notes.api.main:app"]`, "infra/Dockerfile.worker", "FROM python:3.11 AS build\n" +
+				"CMD [\"python\"]\nFROM python:3.11\nWORKDIR /app\nENV PYTHONPATH=/app/src\n" +
+				"ENTRYPOINT [\"tini\", \"--\"]\nCMD [\"python\", \"-u\", \\\n  \"-m\", \"notes.worker.main\"]\n"},
+		"python-monorepo": {"pyproject.toml", "[project]\nname = \"shop\"\n", "services/api/main.py",
+			"broker = os.environ[\"API_BROKERS\"]\nurl = os.environ[\"CATALOGUE_URL\"]\nif __name__ == '__main__':\n",
+			"services/orders_worker/consumer.py", "import settings\n\nif __name__ == \"__main__\":\n",
+			"services/orders_worker/settings.py", `brokers, url = getenv("ORDERS_BROKERS"), getenv("PAYMENTS_URL")`},
+		"python-asgi": {"requirements.txt", "fastapi\n", "orders/main.py", "from orders import settings\n" +
+			"app: FastAPI = FastAPI(lifespan=consume)\n", "orders/settings.py", `brokers = getenv("BROKERS")`},
+		"monorepo": {"README.md", "# Shop", "web/package.json", "{}", "orders-consumer/go.mod", "module orders\n",
+			"tests/go.mod", "module tests\n"},
+		"image": {"Dockerfile", "FROM ruby:3\nENTRYPOINT [\"docker-entrypoint.sh\"]\n" +
+			"CMD exec bundle exec karafka server\n", "consumer.rb", `servers = ENV["KAFKA_BROKERS"]`},
+		"node-image": {"package.json", `{"scripts": {"start": "tsx src/index.ts", "build": "tsc"}}`, "Dockerfile",
+			"FROM node:24 AS build\nFROM node:24\nCMD [\"node\", \"--no-warnings\", \"dist/index.js\"]"},
+		"go-deep": {"go.mod", "module sink\n", "cmd/console/avro/main.go", "package main\n", "cmd/sink/worker/main.go",
+			"package main\n", "config/config.go", "package config\ntype broker struct {\n\tHost string `envconfig:\"HOST\"`\n\tPort string `envconfig:\"PORT\"`\n}\n" +
+				"type kafka struct {\n\tBroker broker `envconfig:\"BROKER\"`\n\tTopic string `envconfig:\"TOPIC\"`\n" +
+				"\tErrors *string `envconfig:\"ERROR_TOPIC\"`\n\tDone *string `envconfig:\"SUCCESS_TOPIC\"`\n}\n",
+			".env.example", "KAFKA_BROKER_HOST=kafka\nKAFKA_BROKER_PORT=9092\nKAFKA_TOPIC=orders\nHTTP_METHOD=POST\n"},
 		"cargo": {"Cargo.toml",
 			"[package]\nname = \"orders\"\nversion = \"0.1.0\"\n\n[dependencies]\nname = \"x\"\n"},
 		"cargo-bin": {"Cargo.toml",

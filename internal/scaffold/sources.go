@@ -69,6 +69,58 @@ func (r repository) sources(command []string) []source {
 	return found
 }
 
+// sources are the files of the program, without those of other programs in the repository, and its own folder first. If
+// Kafka's address is only in those of others, it is theirs as well.
+func (p *Proposal) sources(r repository, command []string) []source {
+	all := r.sources(command)
+	if command != nil {
+		p.named(r, command)
+	}
+	if p.Folder == "" {
+		return all
+	}
+	inside := func(folder string) func(source) bool {
+		return func(s source) bool { return folder != "." && strings.HasPrefix(s.path, folder+"/") }
+	}
+	own := slices.DeleteFunc(slices.Clone(all), func(s source) bool {
+		return !inside(p.Folder)(s) && slices.ContainsFunc(p.Others, func(other string) bool {
+			return !strings.HasPrefix(p.Folder+"/", other+"/") && inside(other)(s)
+		})
+	})
+	slices.SortStableFunc(own, func(a, b source) int {
+		switch first, second := inside(p.Folder)(a), inside(p.Folder)(b); {
+		case first == second:
+			return 0
+		case first:
+			return -1
+		}
+		return 1
+	})
+	if variables(own).Bootstrap.Name == "" {
+		return all
+	}
+	return own
+}
+
+// named finds the folder of the program in a command. One that names no program of the repository leaves open which it
+// is.
+func (p *Proposal) named(r repository, command []string) {
+	programs := append([]string{p.Folder}, p.Others...)
+	p.Folder = ""
+	for _, word := range command {
+		for _, name := range []string{word, strings.ReplaceAll(word, ".", "/") + ".py"} {
+			at := slices.IndexFunc(programs, func(folder string) bool {
+				return folder != "" && (path.Dir(path.Clean(name)) == folder && r.has(path.Clean(name)) ||
+					strings.HasSuffix(folder, "/"+path.Dir(name)) && r.has(path.Join(folder, path.Base(name))))
+			})
+			if at >= 0 {
+				p.Folder, p.Others = programs[at], slices.Delete(slices.Clone(programs), at, at+1)
+				return
+			}
+		}
+	}
+}
+
 // configFile reports whether a file may hold the settings of the program: it is where those are looked for, whatever
 // it is called.
 func configFile(name string) bool {

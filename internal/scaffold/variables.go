@@ -56,13 +56,16 @@ var (
 	// mapstructure's tags. nested matches a tag of envconfig, which is the end of a name: outer structs prefix it.
 	configured = regexp.MustCompile(`(?i:\w*conf(?:ig)?\w*|viper)(?:\??\.\w+)*(?:<[^<>()]*>)?\(\s*` +
 		"[\"'`]([A-Z][A-Z0-9_]+)[\"'`]" + `|\bmapstructure:"([A-Z][A-Z0-9_]+)[",]`)
-	nested = regexp.MustCompile(`\benvconfig:"([A-Z][A-Z0-9_]*)[",]`)
+	nested       = regexp.MustCompile(`\benvconfig:"([A-Z][A-Z0-9_]*)[",]`)
+	structFields = regexp.MustCompile(`\bstruct\s*\{([^{}]*)\}`)
 	// fields matches a field of a class of pydantic's settings, which is read from the variable of its name after the
 	// prefix.
 	fields       = regexp.MustCompile(`(?m)^[ \t]+([a-z]\w*)\s*:\s*[\w"']`)
 	fieldsPrefix = regexp.MustCompile(`\benv_prefix["']?\s*[=:]\s*["'](\w*)["']`)
 	// assigned matches a variable in a file such as .env.example.
-	assigned = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=`)
+	assignedTo  = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=[ \t]*(.*)$`)
+	exampleFile = regexp.MustCompile(`env\.(?:example|sample|template|dist)$|^\.?(?:example|sample)\.env$`)
+	assigned    = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=`)
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
 	// placeholder matches a variable in settings, such as those of Spring, Quarkus, Benthos and Platformatic ("{NAME}"),
@@ -101,8 +104,9 @@ type role struct {
 func words(list string) *regexp.Regexp { return regexp.MustCompile(`(?:^|_)(?:` + list + `)(?:_|$)`) }
 
 const (
-	deadWords  = `DLQS?|DLTS?|DEAD|DEAD_?LETTERS?(?:_?QUEUE)?`
-	limitWords = `ENABLED?|MAX|MIN|COUNT|LIMIT|SIZE|TIMEOUT|MS|SECONDS|INTERVAL|RETENTION|PARTITIONS?|REPLICAS|` +
+	deadWords   = `DLQS?|DLTS?|DEAD|DEAD_?LETTERS?(?:_?QUEUE)?`
+	failedWords = `ERRORS?|FAILED|FAILURES?`
+	limitWords  = `ENABLED?|MAX|MIN|COUNT|LIMIT|SIZE|TIMEOUT|MS|SECONDS|INTERVAL|RETENTION|PARTITIONS?|REPLICAS|` +
 		`REPLICATION|FACTOR|RETRIES|ATTEMPTS`
 	brokerWords = `BOOTSTRAP|BROKERS?|` +
 		`KAFKA_(?:BOOTSTRAP_)?(?:SERVERS?|HOSTS?|URLS?|ADDR|ADDRS|ADDRESS|ADDRESSES|ENDPOINTS?)`
@@ -119,12 +123,13 @@ const (
 func roles() []role {
 	return []role{
 		{func(v *Variables) *Variable { return &v.DLQ },
-			regexp.MustCompile(`(?:^|_)(?:` + deadWords + `)(?:_\w*(?:TOPICS?|NAME|QUEUE))?$`),
+			regexp.MustCompile(`(?:^|_)(?:(?:` + deadWords + `)(?:_\w*(?:TOPICS?|NAME|QUEUE))?|(?:` + failedWords +
+				`)_TOPIC(?:_NAME)?)$`),
 			words(limitWords + `|GROUP|URL|PREFIX|SUFFIX|ON`)},
 		{func(v *Variables) *Variable { return &v.Group }, words(`GROUP|GROUPID`), words(limitWords + `|INSTANCE|PROTOCOL|` +
 			deadWords)},
 		{func(v *Variables) *Variable { return &v.Topic }, words(`TOPICS?`), words(limitWords + `|` + otherTopic + `|` +
-			deadWords)},
+			deadWords + `|SUCCESS|` + failedWords)},
 		{func(v *Variables) *Variable { return &v.Bootstrap },
 			words(brokerWords), words(limitWords + `|` + otherKafka + `|ID|PORT`)},
 		{func(v *Variables) *Variable { return &v.Registry }, words(`REGISTRY`), words(limitWords + `|USER|PASSWORD|TOPIC`)},
@@ -157,7 +162,7 @@ func variables(sources []source) Variables {
 		for _, name := range one.names() {
 			whole := name
 			if slices.Contains(tags, name) {
-				whole = wholeName(name, set)
+				whole = one.wholeName(name, set)
 			}
 			all = append(all, candidate{whole, whole, "read in " + one.path})
 		}
@@ -228,8 +233,56 @@ func assignments(sources []source) (set []candidate) {
 	return set
 }
 
-// wholeName is the name that ends in that of a tag, or "" if the tag is of a struct, whose name only prefixes others.
-func wholeName(tag string, set []candidate) string {
+// mostExamples bounds the variables that are named because a file sets them.
+const mostExamples = 30
+
+// examples are the variables that files such as .env.example set, and that get no address: a program may read them in
+// ways that its code does not show, and not start without them.
+func (p *Proposal) examples(r repository) (all []Address) {
+	known := map[string]bool{}
+	for _, one := range p.Env {
+		known[one.Name] = true
+	}
+	for _, one := range p.sources(r, nil) {
+		if !exampleFile.MatchString(path.Base(one.path)) {
+			continue
+		}
+		for _, found := range assignedTo.FindAllStringSubmatch(one.text, -1) {
+			if name := found[1]; !known[name] && len(all) < mostExamples {
+				known[name] = true
+				value, _, _ := strings.Cut(found[2], " #")
+				value = strings.Trim(strings.TrimSpace(value), `"'`)
+				all = append(all, Address{Variable{name, "set in " + one.path}, oneLine(value)})
+			}
+		}
+	}
+	return all
+}
+
+// wholeName is the name that ends in that of a tag, or "" if the tag is of a struct, whose name only prefixes others. A
+// tag that no file has a variable for has the prefix of those beside it.
+func (s source) wholeName(tag string, set []candidate) string {
+	known := setName(tag, set)
+	if known != tag || slices.ContainsFunc(set, func(c candidate) bool { return c.name == tag }) {
+		return known
+	}
+	for _, fields := range oneOf(structFields, s.text) {
+		beside := oneOf(nested, fields)
+		if !slices.Contains(beside, tag) {
+			continue
+		}
+		for _, other := range beside {
+			if prefix, isTag := strings.CutSuffix(setName(other, set), "_"+other); isTag {
+				return prefix + "_" + tag
+			}
+		}
+	}
+	return tag
+}
+
+// setName is the name of a variable that is set and ends in that of a tag, the tag itself if there is none, and "" if
+// the tag only prefixes others.
+func setName(tag string, set []candidate) string {
 	whole := tag
 	for _, one := range set {
 		switch {
