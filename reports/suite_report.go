@@ -74,8 +74,8 @@ func suiteRuns(suite Suite) document.Table {
 			took = units.Text(run.Elapsed)
 		}
 		var why []document.Text
-		for _, reason := range run.Reasons {
-			why = append(why, document.Plain(text(reason)))
+		for _, line := range run.reasonLines() {
+			why = append(why, document.Plain(line))
 		}
 		out.Rows = append(out.Rows, document.Row{Mark: suiteMark(run.Standing), Cells: []document.Text{label,
 			document.Lines(document.Marked(suiteWord(run.Standing), suiteMark(run.Standing)), document.Plain(run.Extent())),

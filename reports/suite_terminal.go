@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
-// SuiteLine writes the result of one run in one line, and each reason in another.
+// SuiteLine writes the result of one run in one line, and each reason in another, or in several (see reasonLines).
 func SuiteLine(w io.Writer, run SuiteRun) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-16s  %s", suiteWord(run.Standing), name(run.Label))
@@ -21,11 +21,27 @@ func SuiteLine(w io.Writer, run SuiteRun) error {
 	if extent := run.Extent(); extent != "" {
 		fmt.Fprintf(&b, "    %s\n", extent)
 	}
-	for _, reason := range run.Reasons {
-		fmt.Fprintf(&b, "    %s\n", text(reason))
+	for _, line := range run.reasonLines() {
+		fmt.Fprintf(&b, "    %s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// reasonLines returns the reasons of a run as lines that are safe to show. A reason is one line, except that a run
+// which could not be made quotes the last lines of a log.
+func (r SuiteRun) reasonLines() []string {
+	var lines []string
+	for _, reason := range r.Reasons {
+		if r.Standing != StandingEnvironment {
+			lines = append(lines, text(reason))
+			continue
+		}
+		for line := range strings.Lines(reason) {
+			lines = append(lines, text(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	return lines
 }
 
 // namedNotRun is the maximum number of runs named for each reason why runs were not run.

@@ -110,6 +110,23 @@ func renderSuite(t *testing.T, suite Suite, to func(io.Writer, Suite) error) str
 	return b.String()
 }
 
+// A consumer that does not start is known by the last lines of its log, so they are shown as lines, whole, and the path
+// of the log below them.
+func TestLinesOfALogBelowASuitesRun(t *testing.T) {
+	long := strings.Repeat("at com.example.Orders ", 20)
+	run := SuiteRun{Label: "smoke", Standing: StandingEnvironment, Reasons: []string{
+		"it ended with exit code 1; its last lines are:\n  Exception\n  " + long + "\nall of its output is in instance-0.log"}}
+	var b strings.Builder
+	if err := SuiteLine(&b, run); err != nil {
+		t.Fatal(err)
+	}
+	want := "    it ended with exit code 1; its last lines are:\n      Exception\n      " + long +
+		"\n    all of its output is in instance-0.log\n"
+	if _, got, _ := strings.Cut(b.String(), "smoke\n"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
 // Every test suite counts its cases, the file counts its suites, and each run of the gate appears as its worst case.
 func TestSuiteJUnitCounts(t *testing.T) {
 	var read junitSuites
