@@ -214,7 +214,7 @@ func (j *judge) open(v *Verdict, measured *measure.Measurements) []Open {
 	for _, r := range v.Invariants {
 		judged = judged || r.Status != NotApplicable
 		if r.Status == Inconclusive {
-			out = append(out, Open{What: r.Name, Invariant: r.Name, Why: r.Why, Do: remedy(&r)})
+			out = append(out, Open{What: r.Name, Invariant: r.Name, Why: r.Why, Do: j.remedy(&r, len(v.Roots) > 0)})
 		}
 	}
 	if !judged {
@@ -227,8 +227,8 @@ func (j *judge) open(v *Verdict, measured *measure.Measurements) []Open {
 	return out
 }
 
-// remedy says how a run judges an invariant that this one could not.
-func remedy(of *Result) string {
+// remedy says how a run judges an invariant that this one could not. In a run with violations, they may be the reason.
+func (j *judge) remedy(of *Result, violated bool) string {
 	if of.NotJudged[stallExcuse] > 0 {
 		return "run it again, with less other work on the machine"
 	}
@@ -236,12 +236,19 @@ func remedy(of *Result) string {
 	if !found {
 		base = of.Name
 	}
+	var ways []string
+	if violated {
+		ways = append(ways, "correct what is violated and run it again")
+	}
 	for _, about := range Explain(base) {
-		if about.Scenario != "" {
-			return "run a scenario with " + about.Scenario
+		if about.Scenario != "" && !strings.HasSuffix(about.Scenario, "("+j.header.Scenario+")") {
+			ways = append(ways, "run a scenario with "+about.Scenario)
 		}
 	}
-	return "run it again, with a longer load if that does not help"
+	if len(ways) == 0 {
+		return "run it again, with a longer load if that does not help"
+	}
+	return strings.Join(ways, ", or ")
 }
 
 // unbalanced is the question of where records went whose end is unknown: the ledger balances if sent = succeeded +
@@ -274,7 +281,7 @@ func counted(n int64) string {
 	if n == 1 {
 		return "one record was"
 	}
-	return fmt.Sprintf("%d records were", n)
+	return units.Count(n) + " records were"
 }
 
 func times(n int64) string {

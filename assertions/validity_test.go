@@ -696,3 +696,28 @@ func TestEverythingIsExplained(t *testing.T) {
 		t.Error("what does not exist is explained")
 	}
 }
+
+// An invariant that a run could not judge is judged by a scenario that exercises it, which the run's own did, or once
+// the consumer no longer does what kept it from being judged.
+func TestRemedies(t *testing.T) {
+	const scenario = "run a scenario with records that fail for good (smoke)"
+	for _, one := range []struct {
+		scenario string
+		of       Result
+		violated bool
+		want     string
+	}{
+		{"consumer-kill", Result{Name: "commit-after-dlq"}, false, scenario},
+		{"consumer-kill", Result{Name: "orders/commit-after-dlq"}, false, scenario},
+		{"consumer-kill", Result{Name: "commit-after-dlq"}, true, "correct what is violated and run it again, or " + scenario},
+		{"smoke", Result{Name: "commit-after-dlq"}, true, "correct what is violated and run it again"},
+		{"smoke", Result{Name: "commit-after-dlq"}, false, "run it again, with a longer load if that does not help"},
+		{"smoke", Result{Name: "ordering", NotJudged: map[string]int64{stallExcuse: 1}}, true,
+			"run it again, with less other work on the machine"},
+	} {
+		j := &judge{header: history.Header{Scenario: one.scenario}}
+		if got := j.remedy(&one.of, one.violated); got != one.want {
+			t.Errorf("%s, %s, violated %t: %q, want %q", one.scenario, one.of.Name, one.violated, got, one.want)
+		}
+	}
+}

@@ -32,9 +32,12 @@ func (t Threshold) Shown() string {
 	return strings.Join(values, ", ")
 }
 
-// shownDuration rounds a figure that is a duration. Other figures are returned unchanged: only those of durations end
-// with the unit s.
+// shownDuration rounds a figure that is a duration, and groups the digits of one that is a count. Other figures are
+// returned unchanged: only those of durations end with the unit s.
 func shownDuration(figure string, bounds []time.Duration) string {
+	if count, err := strconv.ParseInt(figure, 10, 64); err == nil {
+		return units.Count(count)
+	}
 	exact, err := time.ParseDuration(figure)
 	if err != nil || !strings.HasSuffix(figure, "s") {
 		return figure
