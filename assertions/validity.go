@@ -404,6 +404,9 @@ func (w *state) neverWhy(f *history.PlannedFault) (why, do string) {
 		return why + ": dead letters were asked for at other times, or not acknowledged",
 			"plan more records that end there (exhausted, permanent)"
 	case f.When == "first-dead-letter":
+		if none, remedy := w.noLetterAtAll(); none != "" {
+			return why + ": " + none, remedy
+		}
 		return why + ": no dead letter was even asked for", "plan records that end there (exhausted, permanent)"
 	case strings.HasPrefix(f.When, "lag"):
 		return why, "raise the rate, or wait for less"

@@ -283,6 +283,15 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			fine(b).breaks(first).wait(time.Second)
 			return b.heals(first).done()
 		}, Inconclusive, "never came between 2s after the start of the steady load and its end"},
+		{"a fault waited for a dead letter that the consumer owes", func(b *builder) history.Source {
+			b.h.Faults[b.fault("subject", "instance 1", "KILL")].When = "first-dead-letter"
+			return b.begin().send(0).plan(history.OutcomePermanent).commit(1).drain().done()
+		}, Fail, "the consumer wrote no dead letter in the whole run, although records had to be dead-lettered (1; at its end " +
+			"1 had not been tried, and 0 were in their retries); read what no-loss and classification say"},
+		{"a fault waited for a dead letter, and none was due", func(b *builder) history.Source {
+			b.h.Faults[b.fault("subject", "instance 1", "KILL")].When = "first-dead-letter"
+			return b.begin().send(0).success(0).commit(1).drain().done()
+		}, Inconclusive, "no dead letter was even asked for; plan records that end there"},
 		{"a fault had no effect, and may miss", func(b *builder) history.Source {
 			f := b.fault("kafka", "dlq", "Produce to dlq answered NOT_ENOUGH_REPLICAS")
 			b.h.Faults[f].MayMiss = true
