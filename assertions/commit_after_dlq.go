@@ -79,14 +79,14 @@ func (c *commitAfterDLQ) judge(p *pass) {
 	committed := moment{history.KindCommitRequest, p.at}
 	if c.w.letterAcked(r) > p.at {
 		c.saw("commit-before-dlq", c.w.about(p.number, 0, c.w.letterAcked(r), func() string {
-			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", p.deed(),
+			return fmt.Sprintf("%s %s before the dead letter of offset %d was acknowledged", c.w.deed(p),
 				units.Text(c.w.letterAcked(r)-p.at), p.place.offset)
 		}, committed, acked).by(c.w.letterAcked(r)-p.at))
 		return
 	}
 	if c.w.letterAcked(r) < 0 && c.w.classOfLast(r) != classSuccess {
 		c.saw("commit-without-dlq", c.w.about(p.number, 0, max(p.at, c.w.letterAsked(r)), func() string {
-			return fmt.Sprintf("%s, but no dead letter of offset %d was ever acknowledged to the subject", p.deed(),
+			return fmt.Sprintf("%s, but no dead letter of offset %d was ever acknowledged to the subject", c.w.deed(p),
 				p.place.offset)
 		}, committed, moment{history.KindProduceRequest, c.w.letterAsked(r)}))
 	}

@@ -200,7 +200,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
-			return fmt.Sprintf("%s although offset %d had not been fetched by anyone%s", p.deed(), p.place.offset,
+			return fmt.Sprintf("%s although offset %d had not been fetched by anyone%s", c.w.deed(p), p.place.offset,
 				c.w.startedBehind(part, p.place.offset))
 		}, committed))
 	case !halts && c.onlyLetterOutstanding(p, r):
@@ -216,7 +216,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 					"offset %d was named as finished in the metadata of the commit of offset %d while it was unfinished: %s",
 					p.place.offset, p.offset, c.w.fate(r, p))
 			}
-			return fmt.Sprintf("%s while offset %d was unfinished: %s%s", p.deed(), p.place.offset, c.w.fate(r, p),
+			return fmt.Sprintf("%s while offset %d was unfinished: %s%s", c.w.deed(p), p.place.offset, c.w.fate(r, p),
 				c.w.startedBehind(part, p.place.offset))
 		}, committed).by(c.w.firstTerminal(r)-p.at))
 	}

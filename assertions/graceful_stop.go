@@ -265,7 +265,7 @@ func (c *gracefulStop) judgeLosses() {
 		c.saw("lost", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf(
 				"it was still to be retried when %s by instance %d, %s after that was told to stop; nobody finished it",
-				one.deed(), s.by.instance, units.Text(at-asked))
+				c.w.deed(one), s.by.instance, units.Text(at-asked))
 		}, moment{history.KindInstanceSignal, asked}, moment{history.KindCommitRequest, at}))
 	}
 }

@@ -290,7 +290,7 @@ func (c *halt) judgePass(p *pass) {
 		}
 		c.saw("commit-advanced-while-dlq-down", c.w.about(p.number, 0, max(p.at, window.to), func() string {
 			return fmt.Sprintf("%s although the dead letter of offset %d could not be written, %s into an outage of %s",
-				p.deed(), p.place.offset, units.Text(p.at-window.from), units.Text(window.to-window.from))
+				c.w.deed(p), p.place.offset, units.Text(p.at-window.from), units.Text(window.to-window.from))
 		}, moment{history.KindProduceRequest, c.w.letterAsked(r)}, moment{history.KindCommitRequest, p.at}))
 		return
 	}

@@ -190,15 +190,20 @@ func (w *state) takeDone(c *commit) {
 	}
 }
 
-// deed describes the commit or acknowledgement that passed the record.
-func (p *pass) deed() string {
+// deed describes the commit or acknowledgement that passed the record. It names the partition where that is not the
+// one in which the record was sent.
+func (w *state) deed(p *pass) string {
+	of := ""
+	if r := w.record(p.number); p.topic != r.topic || p.partition != r.partition {
+		of = fmt.Sprintf(" of %s-%d", w.topicName(p.topic), p.partition)
+	}
 	switch p.ack {
 	case history.AckAccept:
-		return fmt.Sprintf("offset %d was accepted", p.place.offset)
+		return fmt.Sprintf("offset %d%s was accepted", p.place.offset, of)
 	case history.AckReject:
-		return fmt.Sprintf("offset %d was rejected", p.place.offset)
+		return fmt.Sprintf("offset %d%s was rejected", p.place.offset, of)
 	}
-	return fmt.Sprintf("offset %d was committed", p.offset)
+	return fmt.Sprintf("offset %d%s was committed", p.offset, of)
 }
 
 // reached describes how far the group has come in the partition, according to the audit.

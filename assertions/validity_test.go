@@ -730,3 +730,14 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// A commit is named with its partition where that is not the one that the record is told with.
+func TestCommitsOfRetryTopicsAreTold(t *testing.T) {
+	b := newBuilder()
+	hops(b).send(0).handsOn(0).commit(1).commitCopies(0).wait(98 * ms).success(0)
+	v := judged(t, b.drain().done())
+	if want := "(in-0 offset 0): offset 1 of in.retry-0 was committed while offset 0 was unfinished"; !strings.Contains(
+		strings.Join(v.Reasons, "\n"), want) {
+		t.Errorf("%q, want %q", v.Reasons, want)
+	}
+}
