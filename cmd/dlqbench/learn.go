@@ -249,7 +249,7 @@ const oddShown = 5
 func (a *app) printLearned(flags learnFlags, report *learn.Report, written bool) error {
 	out := a.stdout
 	if !written {
-		fmt.Fprint(out, learn.Contract(report.Lines))
+		fmt.Fprint(out, report.Found, learn.Contract(report.Lines))
 		fmt.Fprintln(out)
 	}
 	columns := min(reports.Columns(out), widestText)

@@ -85,3 +85,40 @@ func belongs(line []byte) bool {
 func (l *learned) file(more ...Line) (*scenarios.SubjectFile, error) {
 	return scenarios.ParseSubject(l.path, Splice(l.text, Contract(append(append([]Line(nil), l.lines...), more...))))
 }
+
+// changed returns the entries of a file, without the contract, that are not in the one before, or are other there, with
+// the comments above them.
+func changed(before, after []byte) string {
+	known := map[string]bool{}
+	for _, one := range entriesOf(before) {
+		known[one.text] = true
+	}
+	var text strings.Builder
+	for _, one := range entriesOf(after) {
+		if !known[one.text] && !strings.HasPrefix(one.text, "contract:") {
+			text.WriteString(one.above + one.text)
+		}
+	}
+	return text.String()
+}
+
+// part is an entry at the top of a file, and the comments directly above it.
+type part struct{ above, text string }
+
+func entriesOf(file []byte) (all []part) {
+	above, inside := "", false
+	for line := range strings.Lines(string(file)) {
+		switch {
+		case len(strings.TrimSpace(line)) == 0:
+			above = ""
+		case strings.HasPrefix(line, "#"):
+			above += line
+		case inside && belongs([]byte(line)):
+			all[len(all)-1].text += line
+		default:
+			all = append(all, part{above, line})
+			above, inside = "", true
+		}
+	}
+	return all
+}

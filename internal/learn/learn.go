@@ -49,6 +49,8 @@ type Config struct {
 type Report struct {
 	// Lines are the contract, in order.
 	Lines []Line
+	// Found are the other entries of the subject file that were found out or given.
+	Found string
 	// Text is the subject file with that contract, Subject what it says.
 	Text    []byte
 	Subject *scenarios.SubjectFile
@@ -93,6 +95,7 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return report, err
 	}
+	report.Found = changed(c.Text, k.text)
 	c.Text, subject = k.text, k.subject
 	return report, c.learn(ctx, report, subject, k.found)
 }

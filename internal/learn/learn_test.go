@@ -689,6 +689,22 @@ func TestFitIsNeverLongerThanTheWaits(t *testing.T) {
 	})
 }
 
+// What was found besides the contract is shown with its comments: the contract is of no use without it.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	before := "name: a\n\n# How?\nenv:\n  A: b\ndownstreams:\n- http: {}\ncontract:\n  logical: terminal\n"
+	after := "name: a\n\n# Its topic.\ntopics: [b]\n# How?\nenv:\n  A: b\n\n# Look.\n\n# Seen.\n# Twice.\ninput:\n" +
+		"  samples: a.jsonl\n  # A guess.\n  id: {at: $.id}\ndownstreams:\n- http: {id: {in: path}}\ncontract:\n  x: y\n"
+	want := "# Its topic.\ntopics: [b]\n# Seen.\n# Twice.\ninput:\n  samples: a.jsonl\n  # A guess.\n  id: {at: $.id}\n" +
+		"downstreams:\n- http: {id: {in: path}}\n"
+	if got := changed([]byte(before), []byte(after)); got != want {
+		t.Errorf("%q\nwant\n%q", got, want)
+	}
+	if got := changed([]byte(after), []byte(after)); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestSplice(t *testing.T) {
 	const contract = "contract:\n  a: 1\n"
 	for _, one := range []struct{ file, want string }{

@@ -754,7 +754,8 @@ func (k *look) readable(s *seen, w destinations, sight run.Sighting) error {
 		return nil
 	}
 	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it "+
-		"takes them, with --samples or in %s (input.samples), and learn again", ErrRecords, good, refused,
+		"takes them (--samples, or input.samples in %s), the answers that it expects (--answer, or downstreams) and what "+
+		"it needs, such as tables in its database (needs), and learn again", ErrRecords, good, refused,
 		k.because(s, w, sight), k.File)
 }
 
