@@ -755,8 +755,23 @@ func (k *look) readable(s *seen, w destinations, sight run.Sighting) error {
 	}
 	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it "+
 		"takes them (--samples, or input.samples in %s), the answers that it expects (--answer, or downstreams) and what "+
-		"it needs, such as tables in its database (needs), and learn again", ErrRecords, good, refused,
-		k.because(s, w, sight), k.File)
+		"it needs, such as tables in its database (needs), and learn again%s", ErrRecords, good, refused,
+		k.because(s, w, sight), k.File, k.unschooled())
+}
+
+// unschooled says that the consumer may take records with a schema, if it is given the address of a registry and its
+// records have none.
+func (k *look) unschooled() string {
+	if input := k.subject.Input; input != nil && input.Format != "" && input.Format != "json" {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(k.subject.Env)) {
+		if strings.Contains(k.subject.Env[name], ".SchemaRegistryURL") {
+			return fmt.Sprintf(". It reads the address of a schema registry (%s): if its records have a schema, name that "+
+				"(--format and --schema, or input.format and input.schema)", name)
+		}
+	}
+	return ""
 }
 
 // accepted reports an ErrAnswer if the consumer treated most records as failed whose calls had succeeded.

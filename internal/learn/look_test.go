@@ -231,11 +231,27 @@ func TestRecordsThatAreRefused(t *testing.T) {
 		for _, number := range one.about {
 			sight.Others["orders.dlq"] = append(sight.Others["orders.dlq"], run.OtherRecord{Record: number, Found: letter})
 		}
-		k := &look{Config: &Config{File: "subject.yaml"}}
+		k := &look{Config: &Config{File: "subject.yaml"}, subject: &scenarios.SubjectFile{}}
 		err := k.readable(s, s.destinations(sight, false), sight)
 		if errors.Is(err, ErrRecords) != (one.want != "") || err != nil && (!strings.Contains(err.Error(), one.want) ||
 			!strings.Contains(err.Error(), "(--answer, or downstreams) and what it needs, such as tables")) {
 			t.Errorf("%s: %v, want %q", name, err, one.want)
+		}
+	}
+}
+
+// A consumer that is given a schema registry, and records without a schema, may want some that have one.
+func TestRecordsWithoutASchema(t *testing.T) {
+	t.Parallel()
+	registry := map[string]string{"A": "b", "REGISTRY": "{{.SchemaRegistryURL}}/apis"}
+	avro := &scenarios.Input{MadeFrom: scenarios.MadeFrom{FormatSpec: scenarios.FormatSpec{Format: "avro"}}}
+	for want, subject := range map[string]scenarios.SubjectFile{
+		"registry (REGISTRY): if its records have a schema": {Env: registry},
+		"": {Env: registry, Input: avro},
+	} {
+		k := &look{subject: &subject}
+		if got := k.unschooled(); want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
