@@ -25,6 +25,9 @@ type PostgresDownstream struct {
 	// Statements is a regular expression: only a statement whose text it matches can begin an attempt. Default: any but
 	// one that reads (SELECT, VALUES, TABLE, SHOW, EXPLAIN, FETCH).
 	Statements string `json:"statements,omitempty"`
+	// Parameters is a regular expression: only a statement with parameters that match it, or with such values in its text,
+	// can begin an attempt. Default: any. It is for services that note each state of a record with the same statement.
+	Parameters string `json:"parameters,omitempty"`
 	// Answers are the errors that stand for outcomes, where they differ from the usual ones: 40001 for transient, 53300
 	// for rate_limited, 22P02 for permanent, P0001 for logical.
 	Answers SQLAnswers `json:"answers,omitempty"`
@@ -128,8 +131,10 @@ func (c *checker) checkPostgres(path string, postgres *PostgresDownstream, decid
 			c.at(path+"/url", "a host or a database is missing: write postgres://USER:PASSWORD@HOST:PORT/NAME")
 		}
 	}
-	if _, err := regexp.Compile(postgres.Statements); err != nil {
-		c.at(path+"/statements", "this is not a regular expression: %s", err)
+	for key, pattern := range map[string]string{"/statements": postgres.Statements, "/parameters": postgres.Parameters} {
+		if _, err := regexp.Compile(pattern); err != nil {
+			c.at(path+key, "this is not a regular expression: %s", err)
+		}
 	}
 	for outcome, one := range postgres.Answers.ByOutcome() {
 		at := path + "/answers/" + outcomeKey(outcome)

@@ -27,6 +27,7 @@ func TestProblemsOfDatabases(t *testing.T) {
 		{"downstreams: [{postgres: {url: mysql://a/b}}]", "url"},
 		{"downstreams: [{postgres: {url: postgres://db}}]", "a host or a database is missing"},
 		{"downstreams: [{postgres: {statements: \"(\"}}]", "this is not a regular expression"},
+		{"downstreams: [{postgres: {parameters: \"(\"}}]", "this is not a regular expression"},
 		{"downstreams: [{postgres: {answers: {transient: {sqlstate: 4001}}}}]", ""},
 		{"downstreams: [{postgres: {answers: {transient: {sqlstate: serial}}}}]", "sqlstate"},
 		{"downstreams: [{postgres: {answers: {transient: {sqlstate: \"00000\"}}}}]", "00000 does not report a failure"},

@@ -795,8 +795,8 @@ func (k *look) accepted(s *seen, w destinations, sight run.Sighting) error {
 		k.File)
 	if !k.answers() {
 		advice = fmt.Sprintf("If it writes several statements with a record's id, each in a transaction of its own, say "+
-			"in %s which one decides (downstreams: [{postgres: {statements: …}}], a regular expression), and learn "+
-			"again", k.File)
+			"in %s which one decides (downstreams: [{postgres: {statements: …}}], a regular expression, or parameters: …, "+
+			"if only those differ), and learn again", k.File)
 	}
 	return fmt.Errorf("%w: of %d records whose call was answered with success, %d were dead-lettered or called for "+
 		"again, or it ended by itself.%s %s", ErrAnswer, answered, refused, k.because(s, w, sight), advice)

@@ -64,6 +64,11 @@ func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstre
 			return nil, fmt.Errorf("reading downstreams.postgres.statements: %w", err)
 		}
 	}
+	if spec.Parameters != "" {
+		if config.Parameters, err = regexp.Compile(spec.Parameters); err != nil {
+			return nil, fmt.Errorf("reading downstreams.postgres.parameters: %w", err)
+		}
+	}
 	if err := pgtap.Reach(ctx, address); err != nil {
 		return nil, unreached(err, r.options.SubjectFile)
 	}

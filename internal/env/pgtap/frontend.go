@@ -155,6 +155,9 @@ func (s *session) statement(used statement, data, raw []byte,
 		}
 		return raw, nil
 	}
+	if states := s.tap.cfg.Parameters; states != nil && !states.Match(data) {
+		return raw, nil
+	}
 	if err := s.settle(); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ type Config struct {
 	// Statements limits the statements that can begin an attempt to those whose text matches; nil stands for all that do
 	// not read.
 	Statements *regexp.Regexp
+	// Parameters limits them to those with parameters, or a text, that match; nil stands for any.
+	Parameters *regexp.Regexp
 	// Errors are the errors that stand for outcomes.
 	Errors map[history.Outcome]Error
 	// LoseCommits: the outcomes timeout and reset leave the commit unanswered instead of the statement.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -404,6 +405,25 @@ func TestStatementsCanBeChosen(t *testing.T) {
 	b.exec(conn, "INSERT INTO orders VALUES ('a' || $1)", b.ids.Token(0))
 	b.exec(conn, "SELECT process($1)", b.ids.Token(0))
 	b.want(2, "0.1 success")
+}
+
+// One statement may note each state of a record: of those, the one whose parameters have the state begins an attempt.
+func TestStatementsCanBeChosenByTheirParameters(t *testing.T) {
+	b := newBed(t, history.IDText, func(c *Config) { c.Parameters = regexp.MustCompile("SENT") },
+		plan.Record{Outcome: history.OutcomeTransient, Failures: 1})
+	conn := b.connect()
+	note := func(state string) string {
+		_, err := conn.Exec(t.Context(), "INSERT INTO orders VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET note = $2",
+			b.ids.Token(0), state)
+		return code(err)
+	}
+	got := []string{note("CLAIMED"), note("SENT"), note("RETRYING"), note("SENT")}
+	if want := []string{"<nil>", "40001", "<nil>", "<nil>"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	b.exec(conn, "UPDATE orders SET note = 'DONE' WHERE id = '"+b.ids.Token(0)+"'")
+	b.exec(conn, "UPDATE orders SET note = 'SENT' WHERE id = '"+b.ids.Token(0)+"'")
+	b.want(1, "0.1 transient, 0.2 success, 0.3 success")
 }
 
 // A pipeline's answers stay in order, and what follows a planned failure is skipped up to Sync.
