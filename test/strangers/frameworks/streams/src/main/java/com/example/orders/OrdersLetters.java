@@ -5,6 +5,7 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.producer.ProducerConfig;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.CloseOptions.GroupMembershipOperation;
@@ -27,6 +28,21 @@ public final class OrdersLetters {
   private static final Logger LOG = LoggerFactory.getLogger(OrdersLetters.class);
   /** A mistake that tests plant, to see it named; none otherwise. */
   private static final String PLANTED_BUG = System.getenv().getOrDefault("PLANTED_BUG", "");
+
+  /**
+   * Fails the thread. By default, Kafka Streams writes a dead letter of the dead letter that was refused, from the
+   * record that the thread has in work by then.
+   */
+  public static final class FailProductionExceptionHandler implements ProductionExceptionHandler {
+    @Override
+    public Response handleError(ErrorHandlerContext context, ProducerRecord<byte[], byte[]> record, Exception failure) {
+      return failure instanceof RetriableException ? Response.retry() : Response.fail();
+    }
+
+    @Override
+    public void configure(Map<String, ?> configs) {
+    }
+  }
 
   /** Goes on when a record cannot be written. */
   public static final class LogAndContinueProductionExceptionHandler implements ProductionExceptionHandler {
@@ -52,9 +68,9 @@ public final class OrdersLetters {
     config.put(StreamsConfig.ERRORS_DEAD_LETTER_QUEUE_TOPIC_NAME_CONFIG, System.getenv("KAFKA_DLQ_TOPIC"));
     // A dead letter is a little larger than its record.
     config.put(StreamsConfig.producerPrefix(ProducerConfig.MAX_REQUEST_SIZE_CONFIG), 1_100_000);
-    if (PLANTED_BUG.equals("production-continues")) {
-      config.put(StreamsConfig.PRODUCTION_EXCEPTION_HANDLER_CLASS_CONFIG,
-          LogAndContinueProductionExceptionHandler.class);
+    if (!PLANTED_BUG.equals("production-by-default")) {
+      config.put(StreamsConfig.PRODUCTION_EXCEPTION_HANDLER_CLASS_CONFIG, PLANTED_BUG.equals("production-continues")
+          ? LogAndContinueProductionExceptionHandler.class : FailProductionExceptionHandler.class);
     }
     Payments payments = new Payments(System.getenv("DOWNSTREAM_URL"));
     StreamsBuilder builder = new StreamsBuilder();
