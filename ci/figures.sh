@@ -18,7 +18,7 @@ code() { # code: lines of code in the Go files named on stdin
 		END { print n + 0 }'
 }
 
-files() { git ls-files '*.go' | grep -v -e /testdata/ -e '^examples/' -e '^test/'; }
+files() { git ls-files '*.go' | grep -v -e /testdata/ -e '^ci/' -e '^examples/' -e '^test/'; }
 
 tests=(-e '_test\.go$' -e '^internal/testkit/' -e '^store/storetest/' -e '^internal/schemagen/'
 	-e '^internal/verify/\(agreement\|generate\|reference\)/')

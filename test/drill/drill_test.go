@@ -96,6 +96,9 @@ func start(t *testing.T, dir, program string, arguments ...string) *going {
 		for lines.Scan() { // so that it can go on printing
 			t.Log(lines.Text())
 		}
+		if err := lines.Err(); err != nil {
+			t.Logf("reading what it prints: %v", err)
+		}
 	}()
 	t.Cleanup(func() { cancel(); <-read })
 	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {

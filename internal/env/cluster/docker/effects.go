@@ -1,11 +1,9 @@
 package docker
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -229,12 +227,11 @@ func (k *Kafka) sockets(ctx context.Context, n *node) (open, unread int) {
 	tables := filepath.Join("/proc", strconv.Itoa(found.Container.State.Pid), "net")
 	var all socketTable
 	for _, name := range []string{"tcp", "tcp6"} {
-		file, err := os.Open(filepath.Join(tables, name))
+		table, err := os.ReadFile(filepath.Join(tables, name))
 		if err != nil {
 			continue
 		}
-		all.read(file)
-		file.Close()
+		all.read(string(table))
 	}
 	if !all.isBroker() {
 		return 0, 0 // the process with that number is another one: the engine numbers processes in its own machine
@@ -259,13 +256,12 @@ const (
 )
 
 // read adds a table: a heading, then a line per socket ("sl local remote state tx:rx …", all but sl in hexadecimal).
-func (t *socketTable) read(table io.Reader) {
+func (t *socketTable) read(table string) {
 	if t.listening == nil {
 		t.listening = map[int]bool{}
 	}
-	lines := bufio.NewScanner(table)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
 		if len(fields) < 5 {
 			continue
 		}

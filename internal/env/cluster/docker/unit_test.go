@@ -94,19 +94,18 @@ func TestClusterID(t *testing.T) {
 // Clients' connections are distinguished from the broker's own, and from sockets that listen, are closing, or lead
 // elsewhere.
 func TestSocketTable(t *testing.T) {
-	file, err := os.Open(filepath.Join("testdata", "tcp6"))
+	content, err := os.ReadFile(filepath.Join("testdata", "tcp6"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
 	var table socketTable
-	table.read(file)
+	table.read(string(content))
 	if !table.isBroker() || table.open != 3 || table.unread != 3 {
 		t.Errorf("read %+v, want 3 open connections, and 3 with something unread", table)
 	}
 	var other socketTable
-	other.read(strings.NewReader("  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:2384 " +
-		"00000000:0000 0A 00000000:00000000\nnonsense\n 1: x y z\n 2: 0100007F:zz 0:0 01 0:0\n 3: 0100007F:2384 0:0 01 0:x\n"))
+	other.read("  sl  local_address rem_address   st tx_queue rx_queue\n   0: 0100007F:2384 " +
+		"00000000:0000 0A 00000000:00000000\nnonsense\n 1: x y z\n 2: 0100007F:zz 0:0 01 0:0\n 3: 0100007F:2384 0:0 01 0:x\n")
 	if other.isBroker() || other.open != 0 {
 		t.Errorf("somebody who listens on one of the ports is taken for a broker: %+v", other)
 	}
