@@ -135,6 +135,36 @@ func (w *state) readTogether() (why, do string) {
 	return "", ""
 }
 
+// A subject is said to refuse its records if it refused at least so many, and this share of them.
+const (
+	leastRefused = 3
+	refusedShare = 0.9
+)
+
+// refusing says that the subject dead-lettered most records that should succeed, without an attempt at them; ""
+// otherwise. Where attempts are seen, classification judges each of these dead letters.
+func (w *state) refusing() (why, do string) {
+	if !w.contract.WireOnly {
+		return "", ""
+	}
+	good, refused := 0, 0
+	for i := range w.records.count {
+		r := w.records.at(i)
+		if !r.has(markAcked) || r.planned != history.OutcomeSuccess || r.unnamed() {
+			continue
+		}
+		if good++; r.answers == 0 && w.letterAcked(r) >= 0 {
+			refused++
+		}
+	}
+	if refused < leastRefused || float64(refused) < refusedShare*float64(good) {
+		return "", ""
+	}
+	return fmt.Sprintf("of %d records that should succeed, %d were dead-lettered", good, refused),
+		"give it records as it takes them (input.samples in the subject's file), and what it needs to process them; its " +
+			"logs, and the reasons in its dead letters, may say what is missing"
+}
+
 // unplaced says that the subject took partitions of the input without a group and committed nothing; "" otherwise.
 // Where it keeps its offsets is then not known, and no offset shows how far it is.
 func (w *state) unplaced() (why, do string) {

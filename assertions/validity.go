@@ -334,6 +334,9 @@ func (j *judge) invalid(measured *measure.Measurements) []Open {
 	if why, do := j.state.unplaced(); why != "" {
 		out = append(out, Open{What: "anything that depends on commits", Why: why, Do: do})
 	}
+	if why, do := j.state.refusing(); why != "" {
+		out = append(out, Open{What: "what the consumer does with records that it can process", Why: why, Do: do})
+	}
 	out = append(append(out, j.state.unread...), j.state.idleFaults()...)
 	return append(out, j.badLoad(measured)...)
 }

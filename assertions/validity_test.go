@@ -85,6 +85,19 @@ func shared(b *builder) *builder {
 	return b
 }
 
+// unwanted has a subject whose calls are not seen dead-letter the first records, of three that should succeed.
+func unwanted(b *builder, letters int32) *builder {
+	b.h.Contract().WireOnly, b.h.Records = true, 3
+	b.begin()
+	for i := range int32(3) {
+		if b.send(i); i < letters {
+			b.letter(i)
+		}
+		b.commit(int64(i) + 1)
+	}
+	return b.drain()
+}
+
 func TestVerdictOfTheWhole(t *testing.T) {
 	for _, one := range []struct {
 		name   string
@@ -96,6 +109,12 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"the subject does not trust the certificate of the stub", func(b *builder) history.Source {
 			return untrusting(b).done()
 		}, Inconclusive, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"},
+		{"all records that should succeed are dead-lettered, and no call could show why", func(b *builder) history.Source {
+			return unwanted(b, 3).done()
+		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered; give it records as it takes them"},
+		{"some records are dead-lettered, and no call could show why", func(b *builder) history.Source {
+			return unwanted(b, 2).done()
+		}, Pass, ""},
 		{"the group has another name than the contract says", func(b *builder) history.Source {
 			return elsewhere(b, "shop").done()
 		}, Inconclusive, "with the group shop, and its contract names the group r, which read nothing; write group: shop in " +
