@@ -200,7 +200,7 @@ func (c *liveness) finish() Result {
 			why = "each record left was acknowledged in vain, and the broker did not hand it out again"
 		}
 		return c.done(Inconclusive, fmt.Sprintf("%s behind: %s",
-			units.Plural(int64(c.open), "partition was", "partitions were"), why))
+			units.Plural(c.open, "partition was", "partitions were"), why))
 	}
 	if c.result.Judged == 0 {
 		return c.w.unjudged(c.report, "no audit read a partition with records")

@@ -82,7 +82,7 @@ func (c *noLoss) finish() Result {
 		return c.done(Inconclusive, fmt.Sprintf("the broker gave up %d records after deliveries that faults cut off: no "+
 			"subject finishes what it is not handed; raise group.share.delivery.count.limit, or make the fault shorter", c.cut))
 	case c.early > 0:
-		return c.done(Inconclusive, counted(int64(c.early))+" unfinished: "+c.w.unsettled())
+		return c.done(Inconclusive, counted(c.early)+" unfinished: "+c.w.unsettled())
 	}
 	if c.w.contract.WireOnly && c.result.Open > 0 {
 		// Without dead letters, the end of such a subject's records cannot be observed.
