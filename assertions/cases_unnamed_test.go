@@ -43,6 +43,44 @@ func replayedGarbage(b *builder, after func()) history.Source {
 	return b.commitAll().wait(b.h.Expect.DrainLimit).done()
 }
 
+// namesNothing writes a dead letter of a record that identifies no record.
+func (b *builder) namesNothing(number int32) *builder {
+	b.untold(number, 0)
+	for i := range 2 {
+		b.events[len(b.events)-1-i].Claim = nil
+	}
+	b.inTopics[len(b.inTopics)-1].Claim = nil
+	return b
+}
+
+// TestGarbageThatIsNotCommittedMayBeDeadLettered checks that no loss is reported of garbage that is not committed, if a
+// dead letter without an id may be its. That it is not committed is a finding all the same.
+func TestGarbageThatIsNotCommittedMayBeDeadLettered(t *testing.T) {
+	for name, one := range map[string]struct {
+		tell func(b *builder) *builder
+		want Status
+	}{
+		"a dead letter names nothing": {func(b *builder) *builder { return b.namesNothing(0) }, Inconclusive},
+		"none is there":               {func(b *builder) *builder { return b }, Fail},
+		"it is tried, and a dead letter names nothing": {func(b *builder) *builder {
+			return b.namesNothing(0).unnamed(input, 0, 0)
+		}, Fail},
+		"it is tried somewhere, and a dead letter names nothing": {func(b *builder) *builder {
+			return b.namesNothing(0).unnamed(none, none, none)
+		}, Fail},
+	} {
+		b := newBuilder()
+		b.begin().garbage(0)
+		v := judged(t, one.tell(b).wait(3*time.Second).drain().done())
+		if r := resultOf(t, v, "no-loss"); r.Status != one.want {
+			t.Errorf("%s: no-loss is %s %v, want %s", name, r.Status, r.Anomalies, one.want)
+		}
+		if r := resultOf(t, v, "liveness"); r.Status != Fail {
+			t.Errorf("%s: liveness is %s, want %s", name, r.Status, Fail)
+		}
+	}
+}
+
 func unnamedCases() []testCase {
 	return []testCase{
 		{"garbage is tried and committed, though it must be dead-lettered", []string{"commit-past-unfinished", "lost"},

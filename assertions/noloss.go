@@ -132,6 +132,8 @@ func (c *noLoss) judge(number int32) {
 	case !committed && at.offset == c.w.haltsAt(p): // it is left there, as the contract says
 	case !committed && c.w.held(p, at.offset):
 		c.withdraw(heldBack)
+	case !committed && c.w.perhapsLettered(r, p, at.offset):
+		c.withdraw("has no id, and a dead letter that names no record may be its")
 	case !committed && c.whole && c.healed:
 		s := c.w.about(number, 0, endless, func() string {
 			still := map[bool]string{true: "not finished", false: "neither finished nor committed"}[c.w.contract.OffsetsOutside]

@@ -327,6 +327,15 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	return placed || w.stray || next < len(w.unnamed) && w.unnamed[next].at <= by
 }
 
+// perhapsLettered reports whether a record without an id, which was handed out and is not committed, may have a dead
+// letter: one was found that identifies no record. No attempt may be the record's, since one that is retried without end
+// is not dead-lettered. That it is not committed is judged by liveness.
+func (w *state) perhapsLettered(r *record, p *partition, offset int64) bool {
+	last := len(w.unnamed) - 1 // they are ordered by time
+	return r.unnamed() && w.stray && !w.halts() && offset <= p.fetched && r.attempts == 0 && w.letterAsked(r) < 0 &&
+		(last < 0 || w.unnamed[last].at < r.born.At())
+}
+
 // skipped reports whether the contract says that the record is committed without processing.
 func (w *state) skipped(r *record) bool { return w.contract.Skips(r.kind()) }
 
