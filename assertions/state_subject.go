@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/units"
 )
 
 func (w *state) assign(e *history.Event) {
@@ -160,7 +161,8 @@ func (w *state) refusing() (why, do string) {
 	if refused < leastRefused || float64(refused) < refusedShare*float64(good) {
 		return "", ""
 	}
-	return fmt.Sprintf("of %d records that should succeed, %d were dead-lettered", good, refused),
+	return fmt.Sprintf("of %s records that should succeed, %s were dead-lettered", units.Count(int64(good)),
+			units.Count(int64(refused))),
 		"give it records as it takes them (input.samples in the subject's file), and what it needs to process them; its " +
 			"logs, and the reasons in its dead letters, may say what is missing"
 }
