@@ -328,8 +328,8 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 }
 
 // perhapsLettered reports whether a record without an id, which was handed out and is not committed, may have a dead
-// letter: one was found that identifies no record. No attempt may be the record's, since one that is retried without end
-// is not dead-lettered. That it is not committed is judged by liveness.
+// letter: one was found that identifies no record. No attempt may be the record's, since one that is retried without
+// end is not dead-lettered. That it is not committed is judged by liveness.
 func (w *state) perhapsLettered(r *record, p *partition, offset int64) bool {
 	last := len(w.unnamed) - 1 // they are ordered by time
 	return r.unnamed() && w.stray && !w.halts() && offset <= p.fetched && r.attempts == 0 && w.letterAsked(r) < 0 &&

@@ -95,7 +95,8 @@ func repositories() map[string][]string {
 		"node-image": {"package.json", `{"scripts": {"start": "tsx src/index.ts", "build": "tsc"}}`, "Dockerfile",
 			"FROM node:24 AS build\nFROM node:24\nCMD [\"node\", \"--no-warnings\", \"dist/index.js\"]"},
 		"go-deep": {"go.mod", "module sink\n", "cmd/console/avro/main.go", "package main\n", "cmd/sink/worker/main.go",
-			"package main\n", "config/config.go", "package config\ntype broker struct {\n\tHost string `envconfig:\"HOST\"`\n\tPort string `envconfig:\"PORT\"`\n}\n" +
+			"package main\n", "config/config.go", "package config\n" +
+				"type broker struct {\n\tHost string `envconfig:\"HOST\"`\n\tPort string `envconfig:\"PORT\"`\n}\n" +
 				"type kafka struct {\n\tBroker broker `envconfig:\"BROKER\"`\n\tTopic string `envconfig:\"TOPIC\"`\n" +
 				"\tErrors *string `envconfig:\"ERROR_TOPIC\"`\n\tDone *string `envconfig:\"SUCCESS_TOPIC\"`\n}\n",
 			".env.example", "KAFKA_BROKER_HOST=kafka\nKAFKA_BROKER_PORT=9092\nKAFKA_TOPIC=orders\nHTTP_METHOD=POST\n"},
