@@ -73,7 +73,7 @@ func (s source) start() start {
 	}
 	of.words = slices.Concat(entrypoint, command)
 	if len(of.words) > 0 && slices.Contains([]string{"tini", "dumb-init"}, path.Base(of.words[0])) {
-		of.words = of.words[1+slices.Index(of.words, "--"):]
+		of.words = of.words[1+max(0, slices.Index(of.words, "--")):]
 	}
 	for len(of.words) > 2 && slices.Contains([]string{"poetry run", "uv run"}, strings.Join(of.words[:2], " ")) {
 		of.words = of.words[2:]

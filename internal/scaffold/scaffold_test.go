@@ -93,7 +93,7 @@ func repositories() map[string][]string {
 		"image": {"Dockerfile", "FROM ruby:3\nENTRYPOINT [\"docker-entrypoint.sh\"]\n" +
 			"CMD exec bundle exec karafka server\n", "consumer.rb", `servers = ENV["KAFKA_BROKERS"]`},
 		"node-image": {"package.json", `{"scripts": {"start": "tsx src/index.ts", "build": "tsc"}}`, "Dockerfile",
-			"FROM node:24 AS build\nFROM node:24\nCMD [\"node\", \"--no-warnings\", \"dist/index.js\"]"},
+			"FROM node:24 AS build\nFROM node:24\nENTRYPOINT [\"/sbin/tini\"]\nCMD [\"node\", \"--no-warnings\", \"dist/index.js\"]"},
 		"go-deep": {"go.mod", "module sink\n", "cmd/console/avro/main.go", "package main\n", "cmd/sink/worker/main.go",
 			"package main\n", "config/config.go", "package config\n" +
 				"type broker struct {\n\tHost string `envconfig:\"HOST\"`\n\tPort string `envconfig:\"PORT\"`\n}\n" +
