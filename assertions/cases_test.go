@@ -664,3 +664,14 @@ func TestALedgerThatDoesNotBalanceIsNoPass(t *testing.T) {
 		}
 	}
 }
+
+// TestARegressedCommitNamesItsPartition checks that the text of a commit that goes back says in which topic it was.
+func TestARegressedCommitNamesItsPartition(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).send(1).success(0).success(1).commit(2).commit(1)
+	r := resultOf(t, judged(t, b.drain().done()), "commit-after-outcome")
+	if len(r.Anomalies) == 0 || !strings.Contains(r.Anomalies[0].Counterexamples[0].Summary,
+		"in-0: offset 1 was committed after offset 2") {
+		t.Errorf("the anomalies are %+v", r.Anomalies)
+	}
+}

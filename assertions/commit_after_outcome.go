@@ -101,8 +101,8 @@ func (c *commitAfterOutcome) judgeStranger(one *commit) {
 		return
 	}
 	c.saw("commit-wrong-partition", c.aboutCommit(one, func() string {
-		return fmt.Sprintf("instance %d committed offset %d of partition %d, which it never had and never fetched from",
-			one.by.instance, one.offset, one.partition.number())
+		return fmt.Sprintf("instance %d committed offset %d of %s, which it never had and never fetched from",
+			one.by.instance, one.offset, c.w.partitionName(one.partition.topic, one.partition.number()))
 	}))
 }
 
@@ -124,15 +124,15 @@ func (c *commitAfterOutcome) judgeOrder(one *commit) {
 
 // aboutOrder returns a sighting of a commit below the previous one.
 func (c *commitAfterOutcome) aboutOrder(one *commit, before lastCommit, lost bool) sighting {
-	owner := one.partition.held.instance
+	owner, of := one.partition.held.instance, c.w.partitionName(one.partition.topic, one.partition.number())
 	s := c.aboutCommit(one, func() string {
 		if lost {
-			return fmt.Sprintf("partition %d: instance %d, which has lost it to instance %d, committed offset %d after "+
+			return fmt.Sprintf("%s: instance %d, which has lost it to instance %d, committed offset %d after "+
 				"instance %d had committed offset %d",
-				one.partition.number(), one.by.instance, owner, one.offset, before.by.instance, before.offset)
+				of, one.by.instance, owner, one.offset, before.by.instance, before.offset)
 		}
-		return fmt.Sprintf("partition %d: offset %d was committed after offset %d, within one assignment",
-			one.partition.number(), one.offset, before.offset)
+		return fmt.Sprintf("%s: offset %d was committed after offset %d, within one assignment", of, one.offset,
+			before.offset)
 	})
 	s.from = before.asked
 	s.marks = append(s.marks, moment{history.KindCommitRequest, before.asked})

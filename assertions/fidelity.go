@@ -106,7 +106,7 @@ func (c *fidelity) judge(one *letter, since time.Duration) {
 	contract := c.w.contract
 	say := func(anomaly, format string, args ...any) {
 		c.saw(anomaly, c.w.about(one.number, 0, endless, func() string {
-			return fmt.Sprintf("dead letter at %s-%d offset %d: ", c.w.topicName(one.topic), one.partition,
+			return fmt.Sprintf("dead letter at %s offset %d: ", c.w.partitionName(one.topic, one.partition),
 				one.offset) + fmt.Sprintf(format, args...)
 		}, moment{history.KindAuditRecord, since}))
 	}

@@ -203,12 +203,12 @@ func (w *state) trueCause(number int) (why, do string) {
 		return "", ""
 	}
 	if none, is := w.activity.without(f.from, f.to); is {
-		until := "to the end of the run"
-		if none.to != endless {
-			until = "to " + units.Text(none.to)
-		}
-		return fmt.Sprintf("no member owned a partition from %s %s", units.Text(none.from), until),
+		until, do := units.Text(none.to),
 			"let the fault begin later, or shorten the session time-out or the start of the consumer"
+		if none.to == endless {
+			until, do = "the end of the run", "find out why the consumer gave its partitions up for good: its logs may say so"
+		}
+		return fmt.Sprintf("no member owned a partition from %s to %s", units.Text(none.from), until), do
 	}
 	switch needs {
 	case history.NeedMember:

@@ -98,7 +98,7 @@ func ownerlessCases() []idleCase {
 			f := b.kafkaFault("Heartbeat", "group")
 			b.begin().revoke(0, 1, 2, 3).starts(f)
 			return b.wait(time.Second).heals(f).drain().done()
-		}, ownerless + " from 12 ms to the end of the run; ", ""},
+		}, ownerless + " from 12 ms to the end of the run; find out why the consumer gave its partitions up", ""},
 		{"there was none for a short part of the time", func(b *builder) history.Source {
 			f := b.kafkaFault("Heartbeat", "group")
 			b.begin().starts(f).revoke(0, 1, 2, 3).wait(time.Second).assign(0, 1, 2, 3)

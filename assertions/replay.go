@@ -258,7 +258,7 @@ func (c *replay) judgeCopy(number int32, r *record, one *auditedCopy) {
 		return
 	}
 	c.saw("replay-altered", c.w.about(number, 0, endless, func() string {
-		return fmt.Sprintf("the copy at %s-%d offset %d is not the original: %s", c.w.topicName(one.topic), one.partition,
+		return fmt.Sprintf("the copy at %s offset %d is not the original: %s", c.w.partitionName(one.topic, one.partition),
 			one.offset, what)
 	}, moment{history.KindAuditRecord, one.time}))
 }

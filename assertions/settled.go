@@ -11,7 +11,6 @@ package assertions
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -128,11 +127,11 @@ func (w *state) circling() string {
 	if w.contract.MaxAttempts > 0 || !w.contract.Endless(int32(r.attempts)) {
 		return ""
 	}
-	return fmt.Sprintf("record %d (%s-%d offset %d) was tried %d times and still was in the drain, and the contract "+
+	return fmt.Sprintf("record %d (%s offset %d) was tried %d times and still was in the drain, and the contract "+
 		"names no number of attempts, so it is unknown whether that would end; promise attempts: {max: 3}, with your "+
 		"number, or, where records are to be tried for ever, leave out those that fail for good "+
 		"(workload.outcomes.exhausted=0)",
-		most, strings.TrimPrefix(w.topicName(r.topic), w.header.RunID+"."), r.partition, r.offset.at(), r.attempts)
+		most, w.partitionName(r.topic, r.partition), r.offset.at(), r.attempts)
 }
 
 // stalledFor reports whether the harness or one of the instances could not run for so much of an interval that it is

@@ -15,6 +15,7 @@ package assertions
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -356,6 +357,10 @@ func (w *state) topicName(topic int16) string {
 		return "a topic outside the run"
 	}
 	return w.short(w.header.Topics[topic].Name)
+}
+
+func (w *state) partitionName(topic int16, number int32) string {
+	return fmt.Sprintf("%s-%d", w.topicName(topic), number)
 }
 
 // short strips the run's prefix from a name. Every name in a trace has that prefix, so it carries no information

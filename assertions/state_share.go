@@ -195,7 +195,7 @@ func (w *state) takeDone(c *commit) {
 func (w *state) deed(p *pass) string {
 	of := ""
 	if r := w.record(p.number); p.topic != r.topic || p.partition != r.partition {
-		of = fmt.Sprintf(" of %s-%d", w.topicName(p.topic), p.partition)
+		of = " of " + w.partitionName(p.topic, p.partition)
 	}
 	switch p.ack {
 	case history.AckAccept:

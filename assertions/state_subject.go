@@ -127,8 +127,8 @@ func (w *state) readTogether() (why, do string) {
 			if p.turns < togetherTurns || w.role(p.topic) != history.RoleInput {
 				continue
 			}
-			return fmt.Sprintf("several instances read %s-%d at the same time, and no group gave it to one of them",
-					strings.TrimPrefix(w.topicName(p.topic), w.header.RunID+"."), p.number()),
+			return fmt.Sprintf("several instances read %s at the same time, and no group gave it to one of them",
+					w.partitionName(p.topic, p.number())),
 				"run it with one instance (--set subject.reference.instances=1), have each instance take partitions of its " +
 					"own ({{.Instance}} is its number), or subscribe with the group"
 		}

@@ -418,7 +418,7 @@ func (n *narrator) words(e *history.Event) string {
 	if e.Run > 0 {
 		who += fmt.Sprintf(" (start %d)", e.Run+1)
 	}
-	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
+	where := n.w.partitionName(e.Topic, e.Partition)
 	switch e.Kind {
 	case history.KindSend:
 		return fmt.Sprintf("sent %sto %s, %s", flagged(e.Flags, history.Repeated, "again "), where, planned(e))

@@ -15,7 +15,7 @@ import (
 
 // noteGroup notes group events at a place of the record.
 func (n *narrator) noteGroup(s *trace, e *history.Event) {
-	where := fmt.Sprintf("%s-%d", n.w.topicName(e.Topic), e.Partition)
+	where := n.w.partitionName(e.Topic, e.Partition)
 	switch e.Kind {
 	case history.KindCommitRequest:
 		s.commits[e.Op] = fmt.Sprintf("The commit of %s up to offset %d that instance %d asked for at %s was never answered.",

@@ -113,7 +113,7 @@ func (j *judge) hidden() string {
 // otherName says that the group that reads the input is not the contract's. Its commits were not recorded, as it may be
 // that of another consumer in the process.
 func (w *state) otherName(e *history.Event) Open {
-	topic := strings.TrimPrefix(w.topicName(e.Topic), w.header.RunID+".")
+	topic := w.topicName(e.Topic)
 	do := fmt.Sprintf("write group: %s in the contract, or give the consumer {{.GroupID}}", e.Text)
 	if added, longer := strings.CutPrefix(e.Text, w.header.Group()); longer { // as NestJS does
 		do = fmt.Sprintf("the consumer adds %s to the name that it is given: give it {{.RunID}}, and write group: "+
