@@ -198,7 +198,8 @@ func (c *storeLifecycle) judgeVanished() {
 
 func (c *storeLifecycle) lostLetter(one *letter, mark moment, why string) {
 	s := c.w.about(one.number, 0, endless, func() string {
-		return fmt.Sprintf("the dead letter at %s offset %d: %s", c.w.partitionName(one.topic, one.partition), one.offset, why)
+		return fmt.Sprintf("the dead letter at %s offset %d: %s", c.w.partitionName(one.topic, one.partition), one.offset,
+			why)
 	}, mark)
 	if one.number < 0 {
 		s.topic, s.partition, s.offset = one.topic, one.partition, one.offset
