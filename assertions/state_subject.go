@@ -136,7 +136,7 @@ func (w *state) readTogether() (why, do string) {
 	return "", ""
 }
 
-// A subject is said to refuse its records if it refused at least so many, and this share of them.
+// A subject refuses its records if it dead-lettered this share of those that should succeed, and at least this number.
 const (
 	leastRefused = 3
 	refusedShare = 0.9

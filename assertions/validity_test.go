@@ -85,11 +85,11 @@ func shared(b *builder) *builder {
 	return b
 }
 
-// unwanted has a subject whose calls are not seen dead-letter the first records, of three that should succeed.
-func unwanted(b *builder, letters int32) *builder {
-	b.h.Contract().WireOnly, b.h.Records = true, 3
+// unwanted has a subject whose calls are not seen dead-letter the first of several records that should succeed.
+func unwanted(b *builder, records, letters int32) *builder {
+	b.h.Contract().WireOnly, b.h.Records = true, int(records)
 	b.begin()
-	for i := range int32(3) {
+	for i := range records {
 		if b.send(i); i < letters {
 			b.letter(i)
 		}
@@ -110,10 +110,13 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return untrusting(b).done()
 		}, Inconclusive, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"},
 		{"all records that should succeed are dead-lettered, and no call could show why", func(b *builder) history.Source {
-			return unwanted(b, 3).done()
+			return unwanted(b, 3, 3).done()
 		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered; give it records as it takes them"},
 		{"some records are dead-lettered, and no call could show why", func(b *builder) history.Source {
-			return unwanted(b, 2).done()
+			return unwanted(b, 4, 3).done()
+		}, Pass, ""},
+		{"two records alone are dead-lettered, and no call could show why", func(b *builder) history.Source {
+			return unwanted(b, 2, 2).done()
 		}, Pass, ""},
 		{"the group has another name than the contract says", func(b *builder) history.Source {
 			return elsewhere(b, "shop").done()
@@ -758,5 +761,35 @@ func TestCommitsOfRetryTopicsAreTold(t *testing.T) {
 	if want := "(in-0 offset 0): offset 1 of in.retry-0 was committed while offset 0 was unfinished"; !strings.Contains(
 		strings.Join(v.Reasons, "\n"), want) {
 		t.Errorf("%q, want %q", v.Reasons, want)
+	}
+}
+
+// TestDeadLettersThatHaveAReason checks that a subject is said to refuse its records only if nothing else explains its
+// dead letters.
+func TestDeadLettersThatHaveAReason(t *testing.T) {
+	for name, one := range map[string]struct {
+		wire bool
+		send func(b *builder, number int32) *builder
+		want bool
+	}{
+		"nothing explains them": {true, (*builder).send, true},
+		"the records fail by the plan": {true, func(b *builder, number int32) *builder {
+			return b.send(number).plan(history.OutcomePermanent)
+		}, false},
+		"calls failed, though they don't make attempts": {true, func(b *builder, number int32) *builder {
+			return b.send(number).fails(number, 3)
+		}, false},
+		"attempts are seen, and classification judges": {false, (*builder).send, false},
+	} {
+		b := newBuilder()
+		b.h.Contract().WireOnly, b.h.Records = one.wire, 3
+		b.begin()
+		for i := range int32(3) {
+			one.send(b, i).letter(i).commit(int64(i) + 1)
+		}
+		v := judged(t, b.drain().done())
+		if got := strings.Contains(strings.Join(v.Reasons, "\n"), "records that should succeed"); got != one.want {
+			t.Errorf("%s: %v, want %v: %q", name, got, one.want, v.Reasons)
+		}
 	}
 }
