@@ -62,10 +62,9 @@ var (
 	// prefix.
 	fields       = regexp.MustCompile(`(?m)^[ \t]+([a-z]\w*)\s*:\s*[\w"']`)
 	fieldsPrefix = regexp.MustCompile(`\benv_prefix["']?\s*[=:]\s*["'](\w*)["']`)
-	// assigned matches a variable in a file such as .env.example.
-	assignedTo  = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=[ \t]*(.*)$`)
+	// exampleFile matches the names of files such as .env.example, and assigned a variable in them with its value.
 	exampleFile = regexp.MustCompile(`env\.(?:example|sample|template|dist)$|^\.?(?:example|sample)\.env$`)
-	assigned    = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=`)
+	assigned    = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Z][A-Z0-9_]*)[ \t]*=[ \t]*(.*)$`)
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
 	// placeholder matches a variable in settings, such as those of Spring, Quarkus, Benthos and Platformatic ("{NAME}"),
@@ -225,8 +224,8 @@ func hostOf(name string) (stem string, isHost bool) {
 func assignments(sources []source) (set []candidate) {
 	for _, one := range sources {
 		if dotenvFile.MatchString(path.Base(one.path)) {
-			for _, name := range oneOf(assigned, one.text) {
-				set = append(set, candidate{name, name, "set in " + one.path})
+			for _, found := range assigned.FindAllStringSubmatch(one.text, -1) {
+				set = append(set, candidate{found[1], found[1], "set in " + one.path})
 			}
 		}
 	}
@@ -247,7 +246,7 @@ func (p *Proposal) examples(r repository) (all []Address) {
 		if !exampleFile.MatchString(path.Base(one.path)) {
 			continue
 		}
-		for _, found := range assignedTo.FindAllStringSubmatch(one.text, -1) {
+		for _, found := range assigned.FindAllStringSubmatch(one.text, -1) {
 			if name := found[1]; !known[name] && len(all) < mostExamples {
 				known[name] = true
 				value, _, _ := strings.Cut(found[2], " #")
