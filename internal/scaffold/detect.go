@@ -35,6 +35,8 @@ type Proposal struct {
 	// that the code does not show.
 	Env, Missing []Address
 	Called       []Downstream
+	// Database is the form in which the program has the address of a database.
+	Database databaseAddress
 	// Format and Schema are those of its records, if the repository has the schema of one kind of record; "" if not.
 	Format, Schema string
 	Retries        Retries
@@ -161,6 +163,11 @@ func (p *Proposal) look(r repository, command []string) {
 		}
 	}
 	p.springLetters(sources, springKafka(r.buildText(p.File)))
+	if p.Framework.Group != "" && slices.ContainsFunc(sources, namesGroup) {
+		p.Framework.Group = ""
+	}
+	p.Database = databaseForm(sources, r.buildText(p.File))
+	p.migrations(r)
 	if programs, file := r.beside(); len(programs) > 0 {
 		p.note(file + " starts " + strings.Join(programs, ", ") + ": a program that the consumer can't work without goes " +
 			"under needs, or downstreams if it calls it for a record")
@@ -178,14 +185,49 @@ func (p *Proposal) look(r repository, command []string) {
 	}
 }
 
-// ownLetters matches code that tells Spring's recoverer the topic of dead letters.
-var ownLetters = regexp.MustCompile(`(?s)DeadLetterPublishingRecoverer\(.*\bTopicPartition\(`)
+var (
+	// ownLetters matches code that tells Spring's recoverer the topic of dead letters; recovers matches its use, and
+	// listens a listener, without which the code was not found.
+	ownLetters = regexp.MustCompile(`(?s)DeadLetterPublishingRecoverer\(.*\bTopicPartition\(`)
+	recovers   = regexp.MustCompile(`DeadLetterPublishingRecoverer|RetryTopicConfiguration`)
+	listens    = regexp.MustCompile(`@KafkaListener\b`)
+)
+
+// has reports whether a pattern matches one of the sources.
+func has(sources []source, pattern *regexp.Regexp) bool {
+	return slices.ContainsFunc(sources, func(s source) bool { return pattern.MatchString(s.text) })
+}
+
+// springsGroup matches what reads the property in which Spring has the group.
+var springsGroup = regexp.MustCompile(`spring\.kafka\.consumer\.group-?[iI]d`)
+
+// namesGroup reports whether code for Spring names its group itself.
+func namesGroup(s source) bool {
+	return (strings.Contains(s.text, "GROUP_ID_CONFIG") || ownGroup.MatchString(s.text)) &&
+		!springsGroup.MatchString(s.text)
+}
+
+// migrations tells the programs that make tables.
+func (p *Proposal) migrations(r repository) {
+	if !p.hasDatabase(r) {
+		return
+	}
+	for _, one := range [][2]string{{"alembic.ini", "alembic upgrade head"},
+		{"prisma/schema.prisma", "prisma migrate deploy"}, {"manage.py", "manage.py migrate"},
+		{"diesel.toml", "diesel migration run"}} {
+		if r.has(one[0]) {
+			p.note(fmt.Sprintf("%s: if %s makes the tables, name that in needs, with once: true", one[0], one[1]))
+		}
+	}
+}
 
 // springLetters says where Spring's recoverer writes dead letters. If the code decides that, learning has to find it.
 func (p *Proposal) springLetters(sources []source, spring release) {
 	const byDefault = `topic: "{{.InputTopic}}-dlt", `
 	switch at := slices.IndexFunc(sources, func(s source) bool { return ownLetters.MatchString(s.text) }); {
 	case !strings.Contains(p.Framework.Letters, byDefault):
+	case has(sources, listens) && !has(sources, recovers): // without it, Spring writes none
+		p.Framework.Letters, p.Framework.Envelope = "", ""
 	case at >= 0:
 		p.Framework.Letters = strings.Replace(p.Framework.Letters, byDefault, "", 1)
 		p.note(sources[at].path + " chooses the dead-letter topic: dlqbench learn finds it, or write it into dlq.topic")

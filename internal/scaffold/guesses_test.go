@@ -518,12 +518,70 @@ func TestSpringsDeadLetterTopic(t *testing.T) {
 		{"3.4.1", "new DeadLetterPublishingRecoverer(template)", "{{.InputTopic}}-dlt"},
 		{"3.3.9", "new DeadLetterPublishingRecoverer(template)", "{{.InputTopic}}.DLT"},
 		{"2.7.6", own, "{{.DLQTopic}}"}, {"4.0.0", own, "{{.DLQTopic}}"},
+		{"3.3.9", "@KafkaListener(topics = \"orders\")", "{{.DLQTopic}}"}, {"3.3.9", "", "{{.InputTopic}}.DLT"},
 	} {
 		subject, text := proposed(t, "pom.xml", "<project><parent><artifactId>spring-boot-starter-parent</artifactId><version>"+
 			test.boot+"</version></parent>spring-kafka</project>", "src/main/java/C.java", test.code)
 		if got := subject.Contract.DLQ.Topic; got != test.want {
 			t.Errorf("Spring Boot %s: dead letters go to %s, want %s\n%s", test.boot, got, test.want, text)
 		}
+	}
+}
+
+// A group that the code names can't be set from outside.
+func TestSpringsGroup(t *testing.T) {
+	const variable = "SPRING_KAFKA_CONSUMER_GROUP_ID"
+	for _, test := range []struct{ code, want string }{
+		{"@KafkaListener(topics = \"orders\")", "{{.GroupID}}"},
+		{"@KafkaListener(topics = \"orders\", groupId = \"shop\")", ""},
+		{"config.put(ConsumerConfig.GROUP_ID_CONFIG, \"shop\");", ""},
+		{"config.put(GROUP_ID_CONFIG, env.getProperty(\"spring.kafka.consumer.group-id\"));", "{{.GroupID}}"},
+	} {
+		subject, text := proposed(t, "pom.xml", "<project>spring-kafka</project>", "src/main/java/C.java", test.code)
+		if got := subject.Env[variable]; got != test.want {
+			t.Errorf("%s: %s is %q, want %q\n%s", test.code, variable, got, test.want, text)
+		}
+	}
+}
+
+// The address of a database keeps the form in which the program has it.
+func TestFormsOfADatabasesAddress(t *testing.T) {
+	const parts = "{{.DatabaseUser}}:{{.DatabasePassword}}@{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}"
+	python := func(code, packages string) []string {
+		return []string{"requirements.txt", packages, "app.py", `url = os.environ["DATABASE_URL"]` + "\n" + code}
+	}
+	spring := []string{"pom.xml", "<project>spring-boot spring-kafka org.postgresql</project>", "src/main/resources/application.yml"}
+	for _, test := range []struct {
+		files      []string
+		name, want string
+	}{
+		{python("", "psycopg\n"), "DATABASE_URL", "{{.DatabaseURL}}"},
+		{python(`"postgresql://bo:bo@localhost/bo"`, "psycopg\n"), "DATABASE_URL", "{{.DatabaseURL}}"},
+		{python(`"postgresql+psycopg://bo:bo@localhost/bo"`, "psycopg\n"), "DATABASE_URL", "postgresql+psycopg://" + parts},
+		{python("", "sqlalchemy>=2.0\n"), "DATABASE_URL", "postgresql://" + parts},
+		{append(spring, "spring.datasource.url: jdbc:postgresql://localhost:5432/app?currentSchema=shop\n"),
+			"SPRING_DATASOURCE_URL",
+			"jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}?currentSchema=shop"},
+		{append(spring, "spring.datasource.url: jdbc:postgresql://db/app?sslmode=require\n"), "SPRING_DATASOURCE_URL",
+			"jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}"},
+	} {
+		subject, text := proposed(t, test.files...)
+		if got := subject.Env[test.name]; got != test.want {
+			t.Errorf("%s is %q, want %q\n%s", test.name, got, test.want, text)
+		}
+	}
+}
+
+// A program that makes the tables is not started with the consumer.
+func TestMigrationsAreTold(t *testing.T) {
+	files := []string{"requirements.txt", "alembic\n", "alembic.ini", "", "app.py", `os.environ["DATABASE_URL"]`}
+	const want = "alembic.ini: if alembic upgrade head makes the tables, name that in needs, with once: true"
+	if _, text := proposed(t, files...); !strings.Contains(text, want) {
+		t.Errorf("it does not say %q\n%s", want, text)
+	}
+	files[5] = ""
+	if _, text := proposed(t, files...); strings.Contains(text, want) {
+		t.Errorf("it says so without a database\n%s", text)
 	}
 }
 

@@ -168,16 +168,46 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 		}
 		for _, one := range drivers {
 			add(Variable{one[0] + "URL", because},
-				one[1]+":postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}")
+				one[1]+":postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}"+p.Database.query)
 			add(Variable{one[0] + "USERNAME", because}, "{{.DatabaseUser}}")
 			add(Variable{one[0] + "PASSWORD", because}, "{{.DatabasePassword}}")
 		}
 	case strings.Contains(name, "JDBC"):
 		add(v.Database, "jdbc:postgresql://{{.DatabaseHost}}:{{.DatabasePort}}/{{.DatabaseName}}?user={{.DatabaseUser}}")
+	case p.Database.scheme != "":
+		add(v.Database, p.Database.scheme+"://{{.DatabaseUser}}:{{.DatabasePassword}}@{{.DatabaseHost}}:"+
+			"{{.DatabasePort}}/{{.DatabaseName}}")
 	default:
 		add(v.Database, "{{.DatabaseURL}}")
 	}
 	return env, called
+}
+
+// databaseAddress is the form of a database's address: a scheme that {{.DatabaseURL}} does not have, and the query of
+// one for JDBC. Each is "" for the usual one.
+type databaseAddress struct{ scheme, query string }
+
+var (
+	dialect   = regexp.MustCompile(`\b(postgresql\+\w+)://`)
+	jdbcQuery = regexp.MustCompile(`\bjdbc:postgresql://[^\s"'?]+(\?[\w.=&,-]+)`)
+)
+
+// databaseForm finds the form in which a program has the address of its database. SQLAlchemy has schemes of its own,
+// and takes none that is called postgres.
+func databaseForm(sources []source, build string) (form databaseAddress) {
+	for _, one := range sources {
+		if found := dialect.FindStringSubmatch(one.text); found != nil && form.scheme == "" {
+			form.scheme = found[1]
+		}
+		found := jdbcQuery.FindStringSubmatch(one.text)
+		if found != nil && form.query == "" && !strings.Contains(found[1], "ssl") {
+			form.query = found[1]
+		}
+	}
+	if form.scheme == "" && strings.Contains(strings.ToLower(build), "sqlalchemy") {
+		form.scheme = "postgresql"
+	}
+	return form
 }
 
 // webServer is a framework that listens at a port, which it reads from a variable.
