@@ -255,8 +255,14 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 			ErrNothingSeen, len(s.records), said)
 	}
 	if s.batch != "" {
+		advice := ""
+		if subject.Postgres() != nil {
+			advice = "If it does because records made from one sample share a value, such as the number of an order, write " +
+				"the sample's id there, so that each record has a value of its own. Else w"
+		}
 		return fmt.Errorf("%w: it calls for several records at once (%s), and dlqbench takes a call for an attempt at one. "+
-			"Write observe: wire in its file, and learn again: what needs attempts is then not judged", ErrNothingSeen, s.batch)
+			"%srite observe: wire in its file, and learn again: what needs attempts is then not judged", ErrNothingSeen,
+			s.batch, cmp.Or(advice, "W"))
 	}
 	if most, ended := s.longest(); s.commits == 0 && !s.shared && !ended && tried && len(s.records[most].tries) > 1 {
 		return fmt.Errorf("%w: it tried record %d %d times and finished no record. One that retries until it succeeds can't "+

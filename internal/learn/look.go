@@ -424,7 +424,8 @@ func (k *look) calls(ctx context.Context) error {
 			return err
 		}
 	}
-	return k.putOthers(wrote.results)
+	k.read(sight, source.Header())
+	return cmp.Or(k.putOthers(wrote.results), k.unstored(s))
 }
 
 // readableCalls returns the calls, without those that are about records which can't be read. Such a call may name a
@@ -475,14 +476,25 @@ func (s *seen) hasEffects(sight run.Sighting, results []string) string {
 	return ""
 }
 
-// putOthers writes the topics that are not judged: those with results, and those of other groups.
+// read notes the topics that are read beside those that the file names.
+func (k *look) read(sight run.Sighting, header history.Header) {
+	contract := k.subject.Contract
+	known := slices.Concat(k.left, contract.RetryTopics, []string{contract.DLQ.Topic})
+	for _, topic := range without(sight.Read, known) {
+		if header.TopicIndex(topic) < 0 {
+			k.left = append(k.left, topic)
+		}
+	}
+}
+
+// putOthers writes the topics that are not judged: those with results, and others that are read.
 func (k *look) putOthers(results []string) error {
 	var seen []string
 	if len(results) > 0 {
 		seen = append(seen, "It writes to "+strings.Join(results, ", ")+" about records that succeeded.")
 	}
 	if len(k.left) > 0 {
-		seen = append(seen, "It reads "+strings.Join(k.left, ", ")+" with other groups.")
+		seen = append(seen, "It reads "+strings.Join(k.left, ", ")+", too: nothing is sent there.")
 	}
 	if len(seen) == 0 || len(k.subject.Topics) > 0 {
 		return nil
@@ -677,7 +689,7 @@ func (k *look) putDownstreams(s *seen, called map[string]*traffic, w *destinatio
 		calls := called[one.Called()]
 		switch {
 		case one.HTTP == nil && (one.GRPC == nil || one.GRPC.Schema == ""):
-			rest = append(rest, "\n  - "+name+one.Kind()+": {}")
+			rest = append(rest, "\n  - "+name+s.plain(one))
 			silent = silent && one.Postgres == nil
 		case calls == nil && one.Name == "": // nothing showed that there is one
 		case calls == nil:

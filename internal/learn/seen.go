@@ -74,6 +74,8 @@ type try struct {
 	begin, end time.Duration
 	outcome    history.Outcome
 	after      time.Duration
+	// text is the statement that began it, "" of a call.
+	text string
 	// undone: it was a write in a transaction with several records that was aborted, so its answer was not about it.
 	undone bool
 }
@@ -253,7 +255,7 @@ func (w *walker) attempt(e *history.Event) {
 	}
 	r := w.record(e.Record)
 	if e.Kind == history.KindAttemptStart {
-		r.tries = append(r.tries, try{by: process{e.Instance, e.Run}, begin: e.Time})
+		r.tries = append(r.tries, try{by: process{e.Instance, e.Run}, begin: e.Time, text: e.Text})
 		w.open[e.Op] = int32(len(r.tries) - 1)
 		w.join(e)
 		return
