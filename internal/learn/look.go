@@ -82,10 +82,12 @@ func (k *look) putAll(entries ...entry) (err error) {
 	return nil
 }
 
-// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}. Comments are left
-// out: dlqbench init writes what it did not find into them.
+// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}. The contract, which
+// names topics by that of the input, gives it nothing. Comments are left out: dlqbench init writes what it did not find
+// into them.
 func (k *look) says(name string) bool {
-	return regexp.MustCompile(`(?m)^\s*(?:[^\s#].*)?\{\{[^}]*\.(?:` + name + `)\b`).Match(k.text)
+	given, _ := replace(k.text, "contract", "")
+	return regexp.MustCompile(`(?m)^\s*(?:[^\s#].*)?\{\{[^}]*\.(?:` + name + `)\b`).Match(given)
 }
 
 // around finds out what the file does not say.

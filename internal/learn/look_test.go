@@ -478,6 +478,7 @@ func TestNamesThatAreKnown(t *testing.T) {
 		{"input: {topics: [eu, us]}\ncontract: {group: shop}\n", true, true},
 		{"env: {T: \"{{.InputTopics}}\", G: \"{{.GroupID}}\"}\n", true, true},
 		{"env: {G: \"{{.GroupID}}\"}\n", false, true},
+		{"contract: {dlq: {topic: \"{{.InputTopic}}.DLT\"}, group: \"{{.GroupID}}\"}\n", false, false},
 		{"env:\n  A: b\n  # T: \"{{.InputTopic}}\"\n  # G: \"{{.GroupID}}\"\n", false, false},
 		{"env:\n  T: \"{{.InputTopic}}\" # read in main.go\n  G: |\n    # a comment of its own\n    {{.GroupID}}\n", true, true},
 	} {
