@@ -168,6 +168,10 @@ func (p *Proposal) look(r repository, command []string) {
 	}
 	p.Database = databaseForm(sources, r.buildText(p.File))
 	p.migrations(r)
+	if awsLibrary.MatchString(r.buildText(p.File)) {
+		p.note("it has AWS' library: if it calls AWS for a record, give it AWS_ENDPOINT_URL with the address of a " +
+			"downstream, and any AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+	}
 	if programs, file := r.beside(); len(programs) > 0 {
 		p.note(file + " starts " + strings.Join(programs, ", ") + ": a program that the consumer can't work without goes " +
 			"under needs, or downstreams if it calls it for a record")
@@ -206,6 +210,9 @@ func namesGroup(s source) bool {
 	return (strings.Contains(s.text, "GROUP_ID_CONFIG") || ownGroup.MatchString(s.text)) &&
 		!springsGroup.MatchString(s.text)
 }
+
+// awsLibrary matches the dependencies on AWS' libraries. All of them read AWS_ENDPOINT_URL.
+var awsLibrary = regexp.MustCompile(`aws-sdk|awssdk|\b(?:aio)?boto(?:core|3)\b`)
 
 // migrations tells the programs that make tables.
 func (p *Proposal) migrations(r repository) {

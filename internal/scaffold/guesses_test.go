@@ -585,6 +585,17 @@ func TestMigrationsAreTold(t *testing.T) {
 	}
 }
 
+// No code has the variable from which AWS' libraries read their address.
+func TestCallsOfAWSAreTold(t *testing.T) {
+	const want = "it has AWS' library: if it calls AWS for a record, give it AWS_ENDPOINT_URL"
+	for build, tells := range map[string]bool{"aws-sdk-sns = \"1\"": true, "rdkafka = \"0.36\"": false} {
+		_, text := proposed(t, "Cargo.toml", "[package]\nname = \"alerts\"\n[dependencies]\n"+build+"\n", "src/main.rs", "")
+		if strings.Contains(text, want) != tells {
+			t.Errorf("%s: it says %q: %v, want %v\n%s", build, want, !tells, tells, text)
+		}
+	}
+}
+
 // A program that a file of Docker Compose starts may be needed.
 func TestProgramsBesideAreTold(t *testing.T) {
 	_, text := proposed(t, "go.mod", "module orders\n", "main.go", "package main\n", "docker-compose.yml",
