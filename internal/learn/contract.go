@@ -329,8 +329,12 @@ func (l *learned) classes() {
 		default:
 			permanent = append(permanent, name)
 			if f.finished > f.deadLettered && !l.seen.anonymous() {
-				l.wonder("of %d records answered %s, %d were neither tried again nor dead-lettered, and are lost", f.of(), name,
-					f.finished)
+				unless := ""
+				if database := l.subject.Postgres(); database != nil && database.Statements != "" {
+					unless = " unless another table has them"
+				}
+				l.wonder("of %d records answered %s, %d were neither tried again nor dead-lettered, and are lost%s", f.of(), name,
+					f.finished, unless)
 			}
 		}
 		if f.of() > 0 {

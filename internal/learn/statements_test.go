@@ -108,3 +108,24 @@ func TestADatabaseThatSawNothing(t *testing.T) {
 		}
 	}
 }
+
+// Records that are given up may be in a table whose rows are no attempts.
+func TestWhatIsGivenUpMayBeInATable(t *testing.T) {
+	t.Parallel()
+	for downstream, want := range map[string]string{
+		"postgres: {}": "and are lost", "postgres: {statements: orders}": "and are lost unless another table has them",
+	} {
+		subject, err := scenarios.ParseSubject("subject.yaml",
+			[]byte("name: it\nkind: process\ncommand: [it]\ndownstreams: [{"+downstream+"}]\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := stated(nil, []string{"insert"})
+		s.records[1].tries[0].outcome, s.records[1].tries[0].end = history.OutcomePermanent, 1
+		s.committed[place{}] = 2
+		l := &learned{seen: s, subject: subject}
+		if l.classes(); len(l.odd) != 1 || !strings.HasSuffix(l.odd[0], want) {
+			t.Errorf("%s: %q, want %q", downstream, l.odd, want)
+		}
+	}
+}
