@@ -82,9 +82,9 @@ func (k *look) putAll(entries ...entry) (err error) {
 	return nil
 }
 
-// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}. The contract, which
-// names topics by that of the input, gives it nothing. Comments are left out: dlqbench init writes what it did not find
-// into them.
+// says reports whether the file gives the consumer a value whose name matches, such as {{.GroupID}}. The contract names
+// topics by that of the input, but gives the consumer nothing. Comments are left out: dlqbench init writes what it did
+// not find into them.
 func (k *look) says(name string) bool {
 	given, _ := replace(k.text, "contract", "")
 	return regexp.MustCompile(`(?m)^\s*(?:[^\s#].*)?\{\{[^}]*\.(?:` + name + `)\b`).Match(given)

@@ -3,6 +3,7 @@ package learn
 // What the statements of a database show: which of them are attempts.
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,8 +57,8 @@ func (s *seen) plain(of scenarios.Downstream) string {
 	if attempt == "" {
 		return of.Kind() + ": {}"
 	}
-	return of.Kind() + ":\n      # Only records that failed had " + strings.Join(notes, ", ") + ", which is no attempt.\n" +
-		"      statements: '" + strings.ReplaceAll(attempt, "'", "''") + "'"
+	return fmt.Sprintf("%s:\n      # Only records that failed had %s, which is no attempt.\n      statements: '%s'", of.Kind(),
+		strings.Join(notes, ", "), strings.ReplaceAll(attempt, "'", "''"))
 }
 
 // unstored reports that the database on which everything depends saw nothing of use. No later run shows more.
