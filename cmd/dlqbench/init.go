@@ -51,6 +51,9 @@ func (a *app) initialise(dir string, force bool) error {
 		return err
 	}
 	proposal := scaffold.Propose(os.DirFS(dir), filepath.Base(whole))
+	if !force {
+		proposal.Fit(filepath.Join(dir, "subject.yaml"))
+	}
 	files, err := scaffold.Files(proposal, programVersion())
 	if err != nil {
 		return err

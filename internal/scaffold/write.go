@@ -45,8 +45,9 @@ func Files(proposal Proposal, version string) ([]File, error) {
 	values := struct {
 		Proposal
 		Version string
-		Suite   []string
-	}{proposal, version, Suite()}
+		Suite   []chosen
+		Require string
+	}{proposal, version, proposal.suite(), proposal.required()}
 	all, err := parsed()
 	if err != nil {
 		return nil, err
@@ -73,19 +74,6 @@ func parsed() (*template.Template, error) {
 		return nil, fmt.Errorf("reading the files to begin with: %w", err)
 	}
 	return all, nil
-}
-
-// Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement
-// (dlqbench prove completeness, docs/proof.md): poison-mix, hostile-payloads and dlq-publish-failure name most planted
-// bugs of ordinary consumers; of the others, transient-downstream names the missing jitter, consumer-kill who starts at
-// the latest offset, consumer-rolling-restart what is lost at a stop, stop-while-dlq-refuses what becomes of refused
-// dead letters then, and scale-up-and-down which offsets outlive a rebalance. smoke is the quickest, and comes first.
-// Where there are retry topics, retry-topics goes with them.
-func Suite() []string {
-	return []string{
-		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill",
-		"consumer-rolling-restart", "stop-while-dlq-refuses", "scale-up-and-down",
-	}
 }
 
 // list writes a command as YAML has it in one line; JSON is YAML.
