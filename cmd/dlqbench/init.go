@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
 )
 
@@ -52,7 +53,7 @@ func (a *app) initialise(dir string, force bool) error {
 	}
 	proposal := scaffold.Propose(os.DirFS(dir), filepath.Base(whole))
 	if !force {
-		proposal.Fit(filepath.Join(dir, "subject.yaml"))
+		proposal.Refused, proposal.Unpromised = gate.Fit(filepath.Join(dir, "subject.yaml"), scaffold.Suite())
 	}
 	files, err := scaffold.Files(proposal, programVersion())
 	if err != nil {

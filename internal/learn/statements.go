@@ -12,8 +12,8 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// changes matches what a statement does to which table.
-var changes = regexp.MustCompile(`(?i)^(?:INSERT\s+INTO|UPDATE(?:\s+ONLY)?|DELETE\s+FROM(?:\s+ONLY)?|MERGE\s+INTO)\s+[\w."]+`)
+// changes matches what a statement, in which words have one space between them, does to which table.
+var changes = regexp.MustCompile(`(?i)^(?:INSERT INTO|UPDATE(?: ONLY)?|DELETE FROM(?: ONLY)?|MERGE INTO) [\w."]+`)
 
 // statements tells attempts from notes of failures, such as rows of a table with dead letters: records that succeed
 // have one statement, and those that fail have another one behind it. attempt is a regular expression of the first, and
@@ -57,8 +57,8 @@ func (s *seen) plain(of scenarios.Downstream) string {
 	if attempt == "" {
 		return of.Kind() + ": {}"
 	}
-	return fmt.Sprintf("%s:\n      # Only records that failed had %s, which is no attempt.\n      statements: '%s'", of.Kind(),
-		strings.Join(notes, ", "), strings.ReplaceAll(attempt, "'", "''"))
+	text := "%s:\n      # Only records that failed had %s, which is no attempt.\n      statements: '%s'"
+	return fmt.Sprintf(text, of.Kind(), strings.Join(notes, ", "), strings.ReplaceAll(attempt, "'", "''"))
 }
 
 // unstored reports that the database on which everything depends saw nothing of use. No later run shows more.

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // Proposal is how the consumer of a repository is probably built and started.
@@ -48,9 +46,10 @@ type Proposal struct {
 	// Set are variables of the environment that the command needs, Examples those that a file such as .env.example
 	// sets and that get no address.
 	Set, Examples []Address
-	// Own is the subject file that is there already, nil without one, and OwnFile its path.
-	Own     *scenarios.SubjectFile
-	OwnFile string
+	// Refused says why a scenario can't be run with the subject file that is there already, by name, and Unpromised are
+	// the invariants that this file does not promise.
+	Refused    map[string]string
+	Unpromised []string
 	// Setup is the step of GitHub Actions that installs what the build needs, "" if the runner has it.
 	Setup string
 }

@@ -3,11 +3,8 @@ package scaffold
 // The suite: which scenarios a repository begins with, and what they must judge.
 
 import (
-	"errors"
 	"slices"
 	"strings"
-
-	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // Suite is the default suite: the shipped scenarios that a repository begins with. They are chosen by measurement
@@ -26,34 +23,20 @@ func Suite() []string {
 // chosen is a scenario of the default suite, and why the consumer can't be run in it, "" if it can.
 type chosen struct{ Name, Why string }
 
-// suite is the default suite. Scenarios that the consumer's own subject file does not fit stay behind comment signs.
+// suite is the default suite. Scenarios that are refused stay behind comment signs.
 func (p *Proposal) suite() (all []chosen) {
 	for _, name := range Suite() {
-		one := chosen{Name: name}
-		if data, shipped := scenarios.Shipped(name); shipped && p.Own != nil {
-			_, _, err := scenarios.ParseForSubject(name, data, nil, p.OwnFile)
-			var problems *scenarios.Problems
-			if errors.As(err, &problems) {
-				one.Why, _, _ = strings.Cut(oneLine(problems.Problems[0].Message), " (") // what to write in the file instead
-			}
-		}
-		all = append(all, one)
+		all = append(all, chosen{name, oneLine(p.Refused[name])})
 	}
 	return all
 }
 
 // required is the entry with the invariants that must be judged: those that a consumer with a dead-letter topic is
-// judged by, without what the subject file does not promise.
+// judged by, without what is not promised.
 func (p *Proposal) required() string {
 	all := []string{"no-loss", "commit-after-dlq", "commit-after-outcome", "halt-on-dlq-failure", "dlq-fidelity",
 		"dlq-once", "graceful-stop", "stays-up"}
-	if p.Own != nil {
-		if told, err := p.Own.Describe(); err == nil {
-			all = slices.DeleteFunc(all, func(name string) bool {
-				return slices.ContainsFunc(told.NotJudged, func(r scenarios.Reason) bool { return r.Invariant == name })
-			})
-		}
-	}
+	all = slices.DeleteFunc(all, func(name string) bool { return slices.Contains(p.Unpromised, name) })
 	const width = 110
 	text, line := "", "require: ["
 	for i, name := range all {
@@ -65,11 +48,4 @@ func (p *Proposal) required() string {
 		}
 	}
 	return text + line + "]"
-}
-
-// Fit makes the suite fit the subject file at this path, if there is one that can be read.
-func (p *Proposal) Fit(path string) {
-	if subject, err := scenarios.LoadSubject(path); err == nil {
-		p.Own, p.OwnFile = subject, path
-	}
 }

@@ -1,8 +1,6 @@
 package scaffold
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -10,36 +8,26 @@ import (
 // A suite that is written beside a subject file has only what that fits.
 func TestTheSuiteFitsTheSubject(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		contract    string
-		has, hasNot []string
+	proposal := Propose(folderOf([]string{"go.mod", "module it\n"}), "it")
+	for _, one := range []struct {
+		refused     map[string]string
+		unpromised  []string
+		has, hasNot string
 	}{
-		"with dead letters": {"{}", []string{"\n  - smoke\n", "\n  - consumer-kill\n", "dlq-fidelity"}, []string{"# - smoke"}},
-		"without": {"{dlq: {enabled: false}}",
-			[]string{"\n  # Not with subject.yaml: ", "\n  # - smoke\n", "\n  - poison-mix\n", "require: [no-loss, commit-after-outcome, graceful-stop, stays-up]"},
-			[]string{"\n  - smoke\n", "\n  - consumer-kill\n", "dlq-fidelity"}},
+		{nil, nil, "\n  - smoke\n  - poison-mix\n", "# - smoke"},
+		{nil, nil, "halt-on-dlq-failure, dlq-fidelity, dlq-once,\n  graceful-stop, stays-up]\n", "Not with"},
+		{map[string]string{"smoke": "no\ndead letters"}, nil,
+			"\n  # Not with subject.yaml: no dead letters\n  # - smoke\n  - poison-mix\n", "\n  - smoke"},
+		{nil, []string{"commit-after-dlq", "halt-on-dlq-failure", "dlq-fidelity", "dlq-once", "backoff"},
+			"\nrequire: [no-loss, commit-after-outcome, graceful-stop, stays-up]\n", "dlq-fidelity"},
 	} {
-		path := filepath.Join(t.TempDir(), "subject.yaml")
-		text := "name: it\nkind: process\ncommand: [it]\ncontract: " + test.contract + "\n"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		proposal := Propose(folderOf([]string{"go.mod", "module it\n"}), "it")
-		proposal.Fit(path)
+		proposal.Refused, proposal.Unpromised = one.refused, one.unpromised
 		files, err := Files(proposal, "dev")
 		if err != nil {
 			t.Fatal(err)
 		}
-		suite := string(files[0].Text)
-		for _, text := range test.has {
-			if !strings.Contains(suite, text) {
-				t.Errorf("%s: no %q in\n%s", name, text, suite)
-			}
-		}
-		for _, text := range test.hasNot {
-			if strings.Contains(suite, text) {
-				t.Errorf("%s: %q in\n%s", name, text, suite)
-			}
+		if suite := string(files[0].Text); !strings.Contains(suite, one.has) || strings.Contains(suite, one.hasNot) {
+			t.Errorf("it has no %q, or %q:\n%s", one.has, one.hasNot, suite)
 		}
 	}
 }

@@ -1,0 +1,34 @@
+package gate
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A consumer without a dead-letter topic can't be run in scenarios about one.
+func TestScenariosThatASubjectDoesNotFit(t *testing.T) {
+	t.Parallel()
+	names := []string{"smoke", "poison-mix", "consumer-kill"}
+	for contract, has := range map[string]bool{"{}": true, "{dlq: {enabled: false}}": false} {
+		path := filepath.Join(t.TempDir(), "subject.yaml")
+		text := "name: it\nkind: process\ncommand: [it]\ncontract: " + contract + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused, unpromised := Fit(path, names)
+		for _, name := range names {
+			why, is := refused[name]
+			if want := !has && name != "poison-mix"; is != want || is && why != "the subject writes no dead letters" {
+				t.Errorf("%s: %s is refused: %v (%s)", contract, name, is, why)
+			}
+		}
+		if slices.Contains(unpromised, "dlq-fidelity") == has || slices.Contains(unpromised, "no-loss") {
+			t.Errorf("%s: not promised are %v", contract, unpromised)
+		}
+	}
+	if refused, unpromised := Fit(filepath.Join(t.TempDir(), "nowhere.yaml"), names); refused != nil || unpromised != nil {
+		t.Errorf("without a file: %v, %v", refused, unpromised)
+	}
+}
