@@ -254,7 +254,7 @@ func (b *builder) killed(instance int16) *builder {
 
 func storeCases() []testCase {
 	return slices.Concat(storeStateCases(), storeOwnCases(), storeLockCases(), storeTimeCases(), storeProbeCases(),
-		storeArrivalCases())
+		storeArrivalCases(), storeReplayCases(), storeSightCases(), storeHandCases(), storeIdleCases(), storeRouterCases())
 }
 
 func storeStateCases() []testCase {
