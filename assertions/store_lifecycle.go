@@ -214,12 +214,8 @@ func steps(from history.StoreState) (automatic, byHand []history.StoreState) {
 		return nil, states{processing, archived, resolved, manual, absent}
 	case failed:
 		return states{archived}, states{processing, resolved, failed, absent, pending}
-	case resolved:
-		return states{absent}, nil
-	case archived:
-		return states{absent}, nil
 	}
-	return nil, nil
+	return states{absent}, nil // resolved, archived
 }
 
 // mayBecome reports whether one step leads from one state to the other.
@@ -359,7 +355,6 @@ func (c *storeLifecycle) leaseAt(entry *storeEntry, attempt *storeAttempt,
 		switch {
 		case one.To == history.StoreProcessing && one.by == worker && one.Lease != history.None:
 			lease, held = one.Lease, true
-		case one.To == history.StoreProcessing && one.by == worker:
 		case held && one.made-c.s.blur > attempt.from && one.made+c.s.blur < attempt.to:
 			return lease, true
 		default:
@@ -382,9 +377,6 @@ func (c *storeLifecycle) several(record int32) bool {
 
 func serviceName(instance int16) string {
 	kind, number := history.StoreProcess(instance)
-	if kind == "" {
-		return "somebody"
-	}
 	return fmt.Sprintf("%s %d", kind, number)
 }
 

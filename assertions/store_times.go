@@ -408,10 +408,7 @@ func (c *storeLifecycle) judgeEnd(entry *storeEntry, last *storeChange) {
 	if last == nil || !c.s.audited || c.s.auditedAt == never || last.polled {
 		return
 	}
-	drained, ended := c.w.phase(history.PhaseDrain)
-	if drained == never || ended == never {
-		return
-	}
+	_, ended := c.w.phase(history.PhaseDrain)
 	if last.To == history.StorePending && last.Strategy != conditional {
 		if from, to := c.w.phase(history.PhaseReplay); from != never {
 			ended = to
