@@ -76,6 +76,18 @@ func reasonCases() []claimed {
 			b.inDLQ(0)
 			return b.quotes(permanent).drain().done()
 		}}, "attempts: no write of the dead letter was seen 1, reason: no write of the dead letter was seen 1"},
+		{testCase{"the reason is another's, as the registry does not know its schema", nil, func(b *builder) history.Source {
+			f := unknownSchema(b)
+			b.begin().send(0).fails(0, 1).breaks(f).wait(100 * ms).letter(0).commit(1).quotes(permanent).heals(f)
+			return b.drain().done()
+		}}, "attempts: schema unknown to the registry 1, reason: schema unknown to the registry 1"},
+		{testCase{"the reason is another's, where calls are for several records", nil, func(b *builder) history.Source {
+			b.withOthers().begin()
+			e := b.of(history.KindUnreadable)
+			e.Code, e.N, e.Text = history.None, ledger, "INSERT"
+			b.put(e)
+			return b.send(0).fails(0, 3).letter(0).commit(1).quotes(permanent).drain().done()
+		}}, "reason: calls for several records 1"},
 	}
 }
 

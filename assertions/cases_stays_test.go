@@ -271,6 +271,10 @@ func leavingCases() []testCase {
 		leaving("an instance leaves its group and comes back without a partition", nil, func(b *builder) {
 			leaves(b).wait(2*time.Second).members(1, "").wait(4 * time.Second)
 		}),
+		leaving("an instance leaves its group for good in a fault that is never lifted", nil, func(b *builder) {
+			b.breaks(b.fault("broker", "broker 0", "broker stopped"))
+			leaves(b).wait(4 * time.Second)
+		}),
 		leaving("an instance left its group just now", nil, func(b *builder) { leaves(b) }),
 		leaving("an instance falls silent", []string{"gave-up"}, func(b *builder) {
 			b.wait(4*time.Second).members(0, "silent").wait(4 * time.Second)

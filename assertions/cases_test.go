@@ -32,6 +32,7 @@ func TestCases(t *testing.T) {
 		copyCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
 		busyCases(), effectCases(),
 		outputCases(), callCases(), spanCases(), clientRepeatCases(), poisonCases(), twiceCases(), refusableCases(),
+		excuseCases(),
 	} {
 		all = append(all, some...)
 	}

@@ -1,0 +1,219 @@
+package assertions
+
+// Histories of correct consumers whose behaviour would be reported but for one circumstance, and their counterparts.
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func excuseCases() []testCase {
+	return slices.Concat(effectExcuses(), endingExcuses(), byTimeCases(), replayExcuses(), letterExcuses())
+}
+
+func effectExcuses() []testCase {
+	atLeast := history.Effects{}
+	slow := func(b *builder, fault bool) history.Source {
+		f := b.withSink(atLeast).fault("downstream", "downstream", "every attempt answered 2s late")
+		b.begin().send(0)
+		if fault {
+			b.breaks(f)
+		}
+		op := b.start(0)
+		b.wait(2 * time.Second)
+		b.end(op, 0, history.OutcomeSuccess)
+		if fault {
+			b.heals(f)
+		} else {
+			b.h.Faults = nil
+		}
+		return b.commit(1).drain().sinkHas(0).done()
+	}
+	return []testCase{
+		{"a slow downstream answers when the client may have given up, and there is no effect", nil,
+			func(b *builder) history.Source { return slow(b, true) }},
+		{"an attempt takes long, and there is no effect", []string{"effect-missing"},
+			func(b *builder) history.Source { return slow(b, false) }},
+		{"the link to the downstream is broken in the attempt, and there is no effect", nil,
+			func(b *builder) history.Source {
+				f := b.withSink(atLeast).fault("network", "downstream", "downstream resets its connections")
+				b.begin().send(0).breaks(f).success(0).heals(f)
+				return b.commit(1).drain().sinkHas(0).done()
+			}},
+		{"commits follow time, and a kill comes before the result", nil, func(b *builder) history.Source {
+			b.withSink(atLeast).h.Contract().AutoCommit = true
+			b.begin().send(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).commit(1)
+			return b.drain().sinkHas(0).done()
+		}},
+		{"a commit is never answered, and the result is there twice", nil, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).success(0).result(0)
+			b.askCommit(0, 1)
+			return b.result(0).commit(1).drain().sinkHas(2).done()
+		}},
+		{"three successes before a replay that nothing follows have an effect each", nil,
+			func(b *builder) history.Source {
+				b.h.Expect.Invariants = []string{"effects"}
+				b.withSink(atLeast).h.Replay = true
+				b.begin().send(0).success(0).success(0).success(0).attempt(0, history.OutcomePermanent).letter(0).commit(1)
+				b.drain().phase(history.PhaseReplay).audit(dlq)
+				b.goBack(0, input)
+				return b.sinkHas(3).done()
+			}},
+		{"the sink has an effect of no record", nil, func(b *builder) history.Source {
+			b.withSink(atLeast).begin().send(0).success(0).result(0).commit(1).drain().sinkHas(1)
+			e := b.event(history.KindEffect)
+			e.N = 1
+			b.put(e)
+			return b.done()
+		}},
+	}
+}
+
+// endingExcuses are of processes that end, or of whose end nothing is known.
+func endingExcuses() []testCase {
+	stopped := func(b *builder) *builder {
+		b.h.Contract().StopGrace = time.Second
+		return b.begin().send(0).success(0).commit(1).drain().phase(history.PhaseAudit).signal("TERM")
+	}
+	permanent := history.OutcomePermanent
+	unended := func(name string, want []string, tell func(*builder)) testCase {
+		one := exiting(name, want, tell)
+		one.tell = func(b *builder) history.Source {
+			exitingFirst(b)
+			tell(b)
+			return b.source()
+		}
+		return one
+	}
+	return []testCase{
+		{"it ends by itself long after its grace, and could not run", nil, func(b *builder) history.Source {
+			return stopped(b).wait(1500*ms).stall(0, 400*ms).exit(0).sealed()
+		}},
+		{"it ends by itself long after its grace, and could not run for a moment", []string{"stop-timeout"},
+			func(b *builder) history.Source {
+				return stopped(b).wait(1800*ms).stall(0, 400*ms).exit(0).sealed()
+			}},
+		afterAll("the signal ends it while a fault is in force", nil, func(b *builder) {
+			f := b.fault("kafka", "broker", "requests delayed")
+			b.breaks(f).signal("TERM").endsBy("TERM").heals(f)
+		}),
+		afterAll("the signal ends it after a fault", []string{"unclean-exit"}, func(b *builder) {
+			f := b.fault("kafka", "broker", "requests delayed")
+			b.breaks(f).heals(f).wait(10 * time.Second).signal("TERM").endsBy("TERM")
+		}),
+		unended("the run ends just after its attempts", nil, func(b *builder) { b.send(0).fails(0, 3) }),
+		exiting("an attempt of before ends when the partition is back, and the record succeeds", nil, func(b *builder) {
+			b.send(0).fails(0, 1).revoke(0).assign(0).attempt(0, permanent).wait(1100 * ms)
+			b.fetch(0).success(0).commit(1).wait(6 * time.Second)
+		}),
+	}
+}
+
+func exitingFirst(b *builder) {
+	b.h.Contract().Envelope, b.h.Contract().KeepsHeaders, b.h.Contract().ExitsExhausted = "", false, true
+	b.begin()
+}
+
+// byTimeCases are of subjects that commit by time, whatever has become of the records.
+func byTimeCases() []testCase {
+	byTime := func(b *builder) *builder {
+		b.h.Contract().AutoCommit, b.h.Contract().StopGrace = true, time.Second
+		return b.begin().send(0)
+	}
+	return []testCase{
+		{"commits follow time, and a kill comes before the outcome", nil, func(b *builder) history.Source {
+			byTime(b).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).commit(1)
+			return b.drain().done()
+		}},
+		{"commits follow time, and nothing comes before the outcome", []string{"lost"}, func(b *builder) history.Source {
+			return byTime(b).commit(1).drain().done()
+		}},
+		{"commits follow time, and a stop comes in a backoff", nil, func(b *builder) history.Source {
+			byTime(b).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 1).signal("TERM").commit(1).exit(0)
+			return b.as(0, 2).up().assign(0, 1, 2, 3).drain().done()
+		}},
+	}
+}
+
+func replayExcuses() []testCase {
+	return []testCase{
+		{"replayed, and the topic is not read at the end", nil, func(b *builder) history.Source {
+			replayed("", nil, func(b *builder) { b.goBack(1, input) }, func(b *builder) { b.success(1).commitAll() }).tell(b)
+			b.unaudited(input)
+			return b.source()
+		}},
+		{"replayed, and its dead letter states a place that nobody read", nil, func(b *builder) history.Source {
+			replayed("", nil, func(b *builder) { b.goBack(1, input) }, func(b *builder) { b.success(1).commitAll() }).tell(b)
+			for i := range b.events {
+				if e := &b.events[i]; e.Kind == history.KindAuditRecord && e.Topic == dlq && e.Claim != nil {
+					e.Claim.Offset = 9
+				}
+			}
+			b.unaudited(input)
+			return b.source()
+		}},
+		{"replayed, and its dead letter states a place where it never was", []string{"metadata-wrong"},
+			func(b *builder) history.Source {
+				replayed("", nil, func(b *builder) { b.goBack(1, input) }, func(b *builder) { b.success(1).commitAll() }).tell(b)
+				for i := range b.events {
+					if e := &b.events[i]; e.Kind == history.KindAuditRecord && e.Topic == dlq && e.Claim != nil {
+						e.Claim.Offset = 9
+					}
+				}
+				return b.source()
+			}},
+	}
+}
+
+// unaudited leaves a topic out of the audits so far: they began, and did not come to an end.
+func (b *builder) unaudited(topic int16) {
+	b.events = slices.DeleteFunc(b.events, func(e history.Event) bool {
+		return (e.Kind == history.KindAuditRecord || e.Kind == history.KindAuditOffsets) && e.Topic == topic
+	})
+}
+
+func letterExcuses() []testCase {
+	longTime := 40 * time.Second
+	halts := func(name string, want []string, meanwhile func(*builder)) testCase {
+		return promising(name, history.OnFailureRetry, want, func(b *builder) {
+			b.refusedLetter(fewer).logError()
+			meanwhile(b)
+			b.letter(0).commitAll()
+		})
+	}
+	return []testCase{
+		changed("the topic is missing", "metadata-missing", func(e *history.Event) {
+			e.Claim.Topic, e.Claim.Missing = history.None, "x-original-topic"
+		}),
+		{"dead-lettered without a try that names the record, where attempts name none", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).unnamed(input, 0, history.None).letter(0).commit(1)
+				b.h.Expect.Invariants = []string{"classification"}
+				return b.drain().done()
+			}},
+		halts("it promised to try on, and halts while a broker is down", nil, func(b *builder) {
+			f := b.fault("broker", "broker 0", "broker stopped")
+			b.breaks(f).wait(longTime).heals(f)
+		}),
+		halts("it promised to try on, and stands still", nil, func(b *builder) { b.wait(longTime).stall(0, longTime) }),
+		{"calls of one attempt look like four in a stall", nil, func(b *builder) history.Source {
+			b.h.Contract().Calls = 3
+			b.begin().send(0).triesWith(0, 2, 3).wait(205*ms).stall(history.None, 205*ms).triesWith(0, 2, 3)
+			b.tries[0] = 3
+			return b.letter(0).commit(1).drain().done()
+		}},
+	}
+}
+
+// A stop whose end was not seen proves nothing.
+func TestAStopWhoseEndIsNotSeen(t *testing.T) {
+	b := newBuilder()
+	b.h.Contract().StopGrace = time.Second
+	b.begin().send(0).success(0).commit(1).signal("TERM")
+	if r := resultOf(t, judged(t, b.source()), "graceful-stop"); r.Judged != 0 || r.Status == Pass {
+		t.Errorf("%s of %d", r.Status, r.Judged)
+	}
+}
