@@ -51,15 +51,17 @@ func classificationInvariant() Invariant {
 		},
 		of:    "attempts",
 		needs: []precondition{seesAttempts("attempts")},
-		check: func(r *report) checker { return &classification{report: r} },
+		check: func(r *report) checker { return &classification{report: r, refused: map[int64]bool{}} },
 		observes: []history.Kind{history.KindAttemptStart, history.KindAttemptEnd, history.KindProduceRequest,
-			history.KindShareAckRequest},
+			history.KindProduceResponse, history.KindShareAckRequest},
 	}
 }
 
 type classification struct {
 	*report
 	suspects []suspect
+	// refused holds the suspects' requests for dead letters, and whether they were refused.
+	refused map[int64]bool
 }
 
 // suspect is an anomaly that holds unless the subject did not get an answer between from and to.
@@ -83,6 +85,11 @@ func (c *classification) observe(e *history.Event) {
 		c.judgeRetry(c.w.attempt)
 	case e.Kind == history.KindAttemptEnd && c.w.attempt != nil:
 		c.judgeEnd(c.w.attempt)
+	case e.Kind == history.KindProduceResponse:
+		if _, suspected := c.refused[e.Op]; suspected {
+			c.refused[e.Op] = e.Code != 0 || e.Flags.Has(history.Forged)
+		}
+		return
 	}
 	for _, one := range c.w.lettersAsked(e) {
 		c.judgeLetter(&one)
@@ -151,10 +158,9 @@ func (c *classification) judgeLetter(one *write) {
 	r := c.w.record(one.record)
 	b, at := one.before, one.at
 	if c.w.contract.Halts(r.kind()) {
-		say := func() string {
-			return "dead-lettered, although the contract says that the subject halts at a value that it can't read " +
-				"(poison: halt)"
-		}
+		say := c.lettered(one, func() string {
+			return ", although the contract says that the subject halts at a value that it can't read (poison: halt)"
+		})
 		if c.w.header.Refusable {
 			// A record that may be refused or processed counts as refused if no attempt was seen.
 			c.suspect("premature-dead-letter", one.record, one.by, r.born.At(), at, say, one.mark())
@@ -182,20 +188,32 @@ func (c *classification) judgeLetter(one *write) {
 		if r.several() {
 			return // the attempt belongs to a copy, and was made before the next was requested
 		}
-		c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, func() string {
-			return "dead-lettered without a single attempt"
-		}, asked)
+		c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, c.lettered(one, func() string {
+			return " without a single attempt"
+		}), asked)
 		c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, c.w.contract.MaxAttempts)
 	case answered && class == classSuccess && one.sameDelivery:
-		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, func() string {
-			return fmt.Sprintf("dead-lettered %s after it had succeeded", units.Text(at-b.end))
-		}, moment{history.KindAttemptEnd, b.end}, asked)
+		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, c.lettered(one, func() string {
+			return fmt.Sprintf(" %s after it had succeeded", units.Text(at-b.end))
+		}), moment{history.KindAttemptEnd, b.end}, asked)
 	case answered && class == classLogical && c.w.contract.LogicalNeverDeadLetters() && one.sameDelivery:
-		c.suspect("logical-dead-lettered", one.record, one.by, b.start, one.at, func() string {
-			return "dead-lettered after a logical failure, which the contract calls a result"
-		}, moment{history.KindAttemptEnd, b.end}, asked)
+		c.suspect("logical-dead-lettered", one.record, one.by, b.start, one.at, c.lettered(one, func() string {
+			return " after a logical failure, which the contract calls a result"
+		}), moment{history.KindAttemptEnd, b.end}, asked)
 	case class == classRetryable:
 		c.judgePremature(one, asked)
+	}
+}
+
+// lettered describes a suspicious dead letter: when it was requested, and whether it was refused.
+func (c *classification) lettered(one *write, when func() string) func() string {
+	op := one.op
+	c.refused[op] = false
+	return func() string {
+		if c.refused[op] {
+			return "its dead letter was refused; it was requested" + when()
+		}
+		return "dead-lettered" + when()
 	}
 }
 
@@ -213,12 +231,12 @@ func (c *classification) judgePremature(one *write, asked moment) {
 	if attempts > 1 && !stopping {
 		return
 	}
-	c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, func() string {
+	c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, c.lettered(one, func() string {
 		if stopping {
-			return fmt.Sprintf("dead-lettered after %d of %d attempts, while its instance was stopping", attempts, limit)
+			return fmt.Sprintf(" after %d of %d attempts, while its instance was stopping", attempts, limit)
 		}
-		return fmt.Sprintf("dead-lettered after %d of %d attempts, though its failure was retryable", attempts, limit)
-	}, asked)
+		return fmt.Sprintf(" after %d of %d attempts, though its failure was retryable", attempts, limit)
+	}), asked)
 	c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, limit)
 }
 
