@@ -315,6 +315,8 @@ type traffic struct {
 	// long: an attempt that is started during a backoff takes until the end of that backoff, and occupies the only
 	// worker.
 	long bool
+	// calls: the attempt is short, and a call of the ledger after it takes that time.
+	calls bool
 	// late: a record is fetched only when it is started.
 	late    bool
 	records int32
@@ -383,13 +385,18 @@ func (w *traffic) work() {
 			return
 		}
 		op := w.start(one.number)
-		if takes := w.occupied(one); takes > 0 {
-			if w.number < w.records {
-				w.hand() // it waits until the worker is free
-			}
-			w.wait(takes)
+		takes := w.occupied(one)
+		if w.calls {
+			w.end(op, one.number, history.OutcomeSuccess)
 		}
-		w.end(op, one.number, history.OutcomeSuccess)
+		if takes > 0 && w.number < w.records {
+			w.hand() // it waits until the worker is free
+		}
+		if w.calls && takes > 0 {
+			w.slowCall(ledger, one.number, history.OutcomeSuccess, 0, takes)
+		} else if !w.calls {
+			w.wait(takes).end(op, one.number, history.OutcomeSuccess)
+		}
 		w.open = slices.Delete(w.open, i, i+1)
 		return
 	}

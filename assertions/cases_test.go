@@ -32,7 +32,7 @@ func TestCases(t *testing.T) {
 		copyCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
 		busyCases(), effectCases(),
 		outputCases(), callCases(), spanCases(), clientRepeatCases(), poisonCases(), twiceCases(), refusableCases(),
-		excuseCases(),
+		excuseCases(), elsewhereCases(),
 	} {
 		all = append(all, some...)
 	}
@@ -519,6 +519,12 @@ func haltCases() []testCase {
 			b.letter(0).commit(1)
 			return b.drain().done()
 		}},
+		{"the health was bad before, and stays so, and the end of the process is not seen", nil,
+			func(b *builder) history.Source {
+				b.health(1).health(0)
+				down(b, func() {})
+				return b.letter(0).commit(1).drain().phase(history.PhaseAudit).sealed()
+			}},
 		{"the health is good all the time", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
 			b.health(1).health(0).health(1)
 			down(b, func() {})
