@@ -618,11 +618,9 @@ func (c *backoff) judgeJitter() {
 
 // quantile returns the bin that holds the q-quantile.
 func (c *backoff) quantile(q float64) int {
-	rank := int64(math.Ceil(q * float64(c.spreads)))
-	for bin, count := range c.spread {
-		if rank -= count; rank <= 0 {
-			return bin
-		}
+	rank, bin := int64(math.Ceil(q*float64(c.spreads))), 0
+	for ; rank > c.spread[bin]; bin++ {
+		rank -= c.spread[bin]
 	}
-	return len(c.spread) - 1
+	return bin
 }

@@ -110,11 +110,12 @@ func waitCases() []testCase {
 			b.begin().send(0).fails(0, 1).revoke(3).wait(400 * ms)
 			return b.success(0).commit(1).drain().done()
 		}},
-		{"a lock is renewed, and the record accepted", nil, func(b *builder) history.Source {
+		{"a lock is renewed, and the record never finished", []string{"stalled"}, func(b *builder) history.Source {
 			const renew = 4 // KIP-1222
-			b.shares(inMemory).share(0)
-			b.askAck(0, renew)
-			return b.success(0).accept(0).drain().done()
+			asked := b.shares(inMemory).share(0).askAck(0, renew)
+			asked.Kind, asked.Time = history.KindShareAckResponse, b.tick()
+			b.put(asked)
+			return b.drain().done()
 		}},
 		{"long calls of another downstream hold everybody up", nil, func(b *builder) history.Source {
 			w := newTraffic(b.withOthers(), 1600)

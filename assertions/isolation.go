@@ -661,7 +661,7 @@ func (c *isolation) excuse(h *holdUp) string {
 	if c.w.faulted(anyFault, h.from, h.to) {
 		return "fault"
 	}
-	if p := c.processes[h.instance]; p != nil && p.moved(h.from-settled, h.to+settled) {
+	if c.processes[h.instance].moved(h.from-settled, h.to+settled) {
 		return "rebalance"
 	}
 	if stalled, frozen := c.w.stalls.stalled(h.instance, h.from, h.until); frozen || stalled >= (h.to-h.from)/4 {
@@ -679,10 +679,7 @@ func (c *isolation) workedIn(h *holdUp, from, to time.Duration) time.Duration {
 	if h.question == ofPartition {
 		return c.working[h.topic][h.partition].within(from, to)
 	}
-	if p := c.processes[h.instance]; p != nil {
-		return p.working.within(from, to)
-	}
-	return 0
+	return c.processes[h.instance].working.within(from, to)
 }
 
 func (c *isolation) sawHeldUp(held []*holdUp, n int64, free pace) {
