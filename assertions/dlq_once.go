@@ -86,7 +86,7 @@ func (c *dlqOnce) judge(number int32, l *deadLettered, found []*letter, audited 
 		c.saw("dlq-duplicate", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("%d dead letters of one record; what happened justifies %d", copies, allowed)
 		}, marksOf(found)...))
-	} else if same := ofOnePlace(found); r.again() > 0 && r.lives == 0 && len(same) > allowed-r.again() {
+	} else if same := ofOnePlace(found); r.lives == 0 && len(same) > allowed-r.again() {
 		c.saw("dlq-duplicate", c.w.about(number, 0, endless, func() string {
 			return fmt.Sprintf("%d dead letters of its copy at offset %d; what happened justifies %d", len(same),
 				same[0].claim.Offset, allowed-r.again())
