@@ -140,6 +140,17 @@ func byTimeCases() []testCase {
 
 func replayExcuses() []testCase {
 	return []testCase{
+		{"never finished, in a topic that is not read at the end", nil, func(b *builder) history.Source {
+			b.begin().send(0).drain().done()
+			b.unaudited(input)
+			return b.source()
+		}},
+		{"committed past by a commit that nobody saw, after a fault", []string{"lost"}, func(b *builder) history.Source {
+			f := b.fault("broker", "broker 0", "broker stopped")
+			b.begin().breaks(f).send(0).heals(f)
+			b.commits[0] = 1
+			return b.drain().done()
+		}},
 		{"replayed, and the topic is not read at the end", nil, func(b *builder) history.Source {
 			replayed("", nil, func(b *builder) { b.goBack(1, input) }, func(b *builder) { b.success(1).commitAll() }).tell(b)
 			b.unaudited(input)

@@ -3,6 +3,7 @@ package assertions
 // Histories of records that the workload produces twice: one id at two offsets.
 
 import (
+	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -98,6 +99,14 @@ func twiceCases() []testCase {
 				}
 				return b.commit(2).drain().done()
 			}},
+		{"each copy of a record is dead-lettered, in a dialect that names no offset", nil, func(b *builder) history.Source {
+			b.h.Contract().Envelope = "hexkit"
+			gone(gone(b.begin().sendTwice(0).copyAt(0, 0)).copyAt(0, 1))
+			for i := range 2 {
+				b.inTopics[len(b.inTopics)-1-i].Claim.Offset = history.None
+			}
+			return b.commit(2).drain().done()
+		}},
 		{"one copy of a record is dead-lettered twice, the other never", []string{"dlq-duplicate"},
 			func(b *builder) history.Source {
 				gone(gone(b.begin().sendTwice(0).copyAt(0, 0)))
@@ -127,5 +136,15 @@ func twiceCases() []testCase {
 			b.copyAt(0, 0).fetch(0).success(0).copyAt(0, 1).fetch(0).success(0)
 			return b.commit(2).drain().done()
 		}},
+	}
+}
+
+// TestOnlySuccessesAreDuplicates checks that what follows a repeated success is not counted as another.
+func TestOnlySuccessesAreDuplicates(t *testing.T) {
+	b := newBuilder().begin().send(0).success(0).success(0).attempt(0, history.OutcomeTransient)
+	b.end(b.start(0), 0, history.OutcomeSuccess).Flags = history.ClientGone
+	r := resultOf(t, judged(t, b.commit(1).drain().done()), "duplicates")
+	if r.Judged != 2 || len(r.Anomalies) != 1 || r.Anomalies[0].Count != 1 {
+		t.Errorf("judged %d, anomalies %+v", r.Judged, r.Anomalies)
 	}
 }
