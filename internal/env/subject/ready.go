@@ -106,8 +106,8 @@ func (r Ready) waitsFor() string {
 		return "it runs once, and did not end"
 	}
 	return "it was not seen to fetch from an assigned partition, nor to stand by in its group; it must take the brokers " +
-		"from its environment, and its topic and group, too, unless subject.yaml names them, which dlqbench learn finds out; " +
-		"one that fetches only when there is a record, as Spark does, says that it is ready: ready: {log: …}"
+		"from its environment, and its topic and group, too, unless subject.yaml names them, which dlqbench learn finds out" +
+		"; one that fetches only when there is a record, as Spark does, says that it is ready: ready: {log: …}"
 }
 
 // free fails if the condition for readiness is met before the process starts: another process has the port, or the
