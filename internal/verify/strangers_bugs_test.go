@@ -312,6 +312,12 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"flat-map", "smoke", "commit-after-outcome: commit-past-unfinished"},
 			{"letter-error-resumed", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 		},
+		"frameworks/helidon/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"listener", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"acked-before-letter", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"auto-commit", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
