@@ -109,6 +109,9 @@ func endingExcuses() []testCase {
 			b.send(0).fails(0, 1).revoke(0).assign(0).attempt(0, permanent).wait(1100 * ms)
 			b.fetch(0).success(0).commit(1).wait(6 * time.Second)
 		}),
+		exiting("one of two copies of a record fails for good, and then the other succeeds", nil, func(b *builder) {
+			b.sendTwice(0).attempt(0, permanent).success(0).commit(2).wait(6 * time.Second)
+		}),
 	}
 }
 
@@ -140,6 +143,32 @@ func byTimeCases() []testCase {
 
 func replayExcuses() []testCase {
 	return []testCase{
+		{"replayed to a retry topic that has a copy of unknown place", nil, func(b *builder) history.Source {
+			b.h.Replay, b.h.Consumers[0].ReplayTo, b.h.Contract().MaxAttempts = true, "in.retry", 2
+			hops(b).send(0).attempt(0, transient).askCopy(0)
+			b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
+			b.answerCopy(b.askCopy(0), 0, 0).commit(1)
+			b.h.Expect.Invariants = []string{"replay-round-trip"}
+			b.wait(98*ms).attempt(0, transient).letter(0).commitCopies(0).drain()
+			b.phase(history.PhaseReplay).audit(dlq)
+			selected := b.event(history.KindReplaySelected)
+			selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+			b.put(selected)
+			for _, kept := range []bool{false, true} {
+				from := len(b.events)
+				b.retryCopy(0)
+				for i := from; i < len(b.events); i++ {
+					b.events[i].Instance, b.events[i].Run = history.Replayer, 0
+				}
+				written := &b.inTopics[len(b.inTopics)-1]
+				written.ValueHash, written.KeyHash, written.HeadersHash = 1000, 10, 77
+				if !kept {
+					b.events = b.events[:from] // only the audit shows it: the killed process wrote it
+				}
+			}
+			b.fetch(0).success(0).commitCopies(0).wait(b.h.Expect.DrainLimit)
+			return b.done()
+		}},
 		{"never finished, in a topic that is not read at the end", nil, func(b *builder) history.Source {
 			b.begin().send(0).drain().done()
 			b.unaudited(input)
