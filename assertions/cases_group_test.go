@@ -165,6 +165,12 @@ func lagCases() []testCase {
 			b.begin().send(0).success(0).drain().phase(history.PhaseAudit)
 			return b.signal("TERM").commit(1).exit(0).sealed()
 		}},
+		{"it is committed only because it is told to stop, in a fault that is never lifted", nil,
+			func(b *builder) history.Source {
+				b.begin().breaks(b.fault("broker", "broker 0", "broker stopped"))
+				b.send(0).success(0).drain().phase(history.PhaseAudit)
+				return b.signal("TERM").commit(1).exit(0).sealed()
+			}},
 		{"it is committed at the last moment", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).drain().commit(1)
 			return b.done()
