@@ -67,10 +67,10 @@ test-browser:
 		$$(git grep -l testkit/browsertest -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 # Tests that are modules of their own, because of their dependencies: a store on FerretDB (in place of MongoDB), and the
-# alerts in Prometheus' rule engine.
+# alerts in Prometheus' rule engine. In PARTS.
 test-modules:
-	cd test/ferretdb && $(GO) vet ./... && $(GO) test ./...
-	cd test/alerts && $(GO) vet ./... && $(GO) test ./...
+	for module in $$(printf '%s\n' ferretdb alerts | $(PART)); do \
+		(cd test/$$module && $(GO) vet ./... && $(GO) test -toolexec 'env $(COMPILING)' ./...) || exit 1; done
 
 # The tests with Apache Kafka as processes: a cluster with TLS, SASL and ACLs, and, in PARTS, the provider itself,
 # drills, and clients in Go, Java and Python through the tap. What can't be run here is skipped, with the reason.
