@@ -150,12 +150,13 @@ prove-suite: build
 		$$(./dlqbench demo --all | $(PART) | awk '{print "--bug", $$1}')
 
 # Correct consumers in Go, Python, Java and JavaScript that were written without knowledge of dlqbench, in the shipped
-# scenarios. One that this machine can't build is listed as SKIPPED. Before them, strangers-bugs, and a service with
-# records and calls of its own, as it is and with a mistake.
+# scenarios, and under faults that are drawn from the number of the run. One that this machine can't build is listed as
+# SKIPPED. Before them, strangers-bugs, and a service with records and calls of its own, as it is and with a mistake.
 STRANGERS ?= --runs 600
 strangers: build strangers-bugs
 	$(GO) test -count=1 ./test/services
 	./dlqbench prove strangers --strangers test/strangers $(STRANGERS)
+	./dlqbench prove strangers --strangers test/strangers $(STRANGERS) --drawn
 
 # Strangers whose verdict in a scenario is known: with mistakes, and some without. In PARTS.
 BUGGED = $$(sed -n 's/^\t\t"\(.*\.yaml\)": *{.*/\1/p' internal/verify/strangers_bugs_test.go | $(PART))
@@ -176,9 +177,10 @@ apps:
 	for one in $(APPS); do DLQBENCH_APPS=1 $(GO) test -count=1 -v -timeout 10m \
 		-run "TestApps/^$${one%/*}$$/^$${one#*/}$$" ./test/apps || exit 1; done
 
-# Six of the runs of make strangers, others with each commit.
+# Four of the runs of make strangers in shipped scenarios, and four under drawn faults, others with each commit.
 strangers-short: build
-	./dlqbench prove strangers --strangers test/strangers --quiet --parallel 3 --first $$(($(SLICE) * 6)) --runs 6
+	for drawn in false true; do ./dlqbench prove strangers --strangers test/strangers --drawn=$$drawn --quiet \
+		--parallel 3 --first $$(($(SLICE) * 4)) --runs 4 || exit 1; done
 
 # Links through a toxiproxy server give the verdicts that dlqbench's own links give, in each shipped scenario with a
 # network fault, with every toxic once, and for planted bugs that such scenarios name. docs/toxiproxy.md has the table.

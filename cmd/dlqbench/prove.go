@@ -31,6 +31,7 @@ type proveFlags struct {
 	cluster             clusterFlags
 	out, markdown, json string
 	quiet, keepRuns     bool
+	drawn               bool
 }
 
 const (
@@ -59,7 +60,8 @@ Test the judges in three parts. Without arguments, the first two run, and the th
                 mode under every fault, alone and in pairs, and must never be accused (runs that need PostgreSQL are
                 skipped without it)
   strangers     independent correct consumers, given by their subject files, run in every shipped scenario that applies,
-                and must never be accused; each is built once, and skipped if this machine cannot build it
+                or with --drawn under drawn faults, alone and in pairs, and must never be accused; each is built once,
+                and skipped if this machine cannot build it
 
 The exit code is 1 if a bug was missed or a correct consumer accused. Unexpected runs are kept in --out, and for each
 the command that repeats it is printed.`),
@@ -96,6 +98,8 @@ the command that repeats it is printed.`),
 	f.StringVar(&flags.strangers, "strangers", "",
 		"strangers: folder of their subject files, NAME/subject.yaml and NAME/subjects/*.yaml")
 	f.StringArrayVar(&flags.selected, "stranger", nil, "strangers: only the subject with this name; may be repeated")
+	f.BoolVar(&flags.drawn, "drawn", false,
+		"strangers: under faults drawn from the seed, alone and in pairs, in place of the shipped scenarios")
 	flags.cluster.add(f)
 	f.IntVar(&flags.parallel, "parallel", 4, "number of concurrent runs")
 	f.StringVar(&flags.out, "out", "runs/proof", "folder for runs with an unexpected result")
@@ -226,7 +230,7 @@ func (a *app) proveStrangers(ctx context.Context, config *verify.Config, flags p
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return config.ProveStrangers(ctx, strangers, cluster, flags.first, flags.runs)
+	return config.ProveStrangers(ctx, strangers, cluster, flags.first, flags.runs, flags.drawn)
 }
 
 // printProof prints the results of the proof, even if it was interrupted.

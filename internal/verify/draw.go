@@ -32,6 +32,8 @@ type mode struct {
 	ordering, retry, protocol string
 	instances                 int
 	transactions              bool
+	// writes: its attempts are writes to an output topic, which can't be answered in every way.
+	writes bool
 	// store is the mode of the dead-letter store's service that runs beside the consumer; graph is the mode of the
 	// graph that the consumer forms. Either is nil for none.
 	store *storeMode
@@ -104,13 +106,17 @@ func (m mode) batches() bool { return m.shares() || m.transactions }
 // drawn in a pair.
 func Draw(seed uint64) Situation {
 	all := modes()
-	which, round := int(seed%uint64(len(all))), int(seed/uint64(len(all))%1e6)
-	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: all[which]}
+	return draw(seed, all[seed%uint64(len(all))], seed%uint64(len(all)), seed/uint64(len(all)))
+}
+
+// draw returns a situation of a consumer in a mode. Rounds of modes alternate between one fault and two, so that half
+// of the runs have a single fault. which, the mode's number, says with which fault its rounds begin.
+func draw(seed uint64, of mode, which, round uint64) Situation {
+	d := &drawing{random: rand.New(rand.NewPCG(seed, 0x646c7162656e6368)), mode: of}
 	d.settings()
 	s := Situation{Seed: seed, Mode: d.mode.String()}
-	// Rounds of modes alternate between one fault and two, so that half of the runs have a single fault.
 	faults := d.possible()
-	chosen := []template{faults[(round/2+which)%len(faults)]}
+	chosen := []template{faults[(round/2+which)%uint64(len(faults))]}
 	if round%2 == 1 {
 		var others []template
 		for _, other := range slices.Concat(faults, d.beside()) {
@@ -194,8 +200,11 @@ func (d *drawing) scenario(faults string) string {
 	}
 	rare := ", rate_limited: 1, timeout: 1, reset: 1"
 	// a batch waits for its slowest record, and meanwhile the consumer sends no request that a fault could hit
-	if d.mode.batches() {
+	switch {
+	case d.mode.batches():
 		backoff, rare = 60, ", reset: 1"
+	case d.mode.writes:
+		rare = ""
 	}
 	replay := d.replay()
 	return fmt.Sprintf(`name: soundness

@@ -20,7 +20,7 @@ type Soundness struct {
 	// First is the seed of the first run; the others follow it.
 	First uint64 `json:"first"`
 	Runs  int    `json:"runs"`
-	// Pairs are all that there are of a stranger and a scenario that applies to it; 0 for the reference consumer.
+	// Pairs are all that there are of a stranger and a scenario that applies to it; 0 under drawn faults.
 	Pairs int `json:"pairs,omitempty"`
 	// Passed, Inconclusive and Accused add up to Runs. An inconclusive run accuses nobody, but proves nothing either.
 	Passed       int `json:"passed"`

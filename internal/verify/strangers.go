@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,8 @@ const (
 	codeAbsent = 77
 	// strangerSlip relaxes the punctuality of the load, which does not matter here, as in the other runs of the proof.
 	strangerSlip = "expect.max_slip=1s"
+	// drawings is how many situations are drawn for a stranger until one applies to it.
+	drawings = 64
 )
 
 // Stranger is a correct consumer written without knowledge of dlqbench, described by its subject file.
@@ -137,47 +140,125 @@ func replayable(subject *scenarios.SubjectFile) bool {
 }
 
 // ProveStrangers runs strangers in shipped scenarios: runs of them, from number first on. Numbers after the last pair
-// start over with other seeds.
+// start over with other seeds. With drawn, they run under faults that are drawn from the number instead, alone and in
+// pairs, as the correct consumer in the proof of soundness.
 func (c *Config) ProveStrangers(
-	ctx context.Context, strangers []Stranger, cluster run.ClusterOptions, first uint64, runs int,
+	ctx context.Context, strangers []Stranger, cluster run.ClusterOptions, first uint64, runs int, drawn bool,
 ) (*Soundness, error) {
-	all, err := encounters(strangers, func(s *scenarios.Scenario) bool { return cluster.Fits(s) == nil })
-	if err != nil {
-		return nil, err
-	}
 	table := newSoundness(first)
-	table.Pairs = len(all)
+	next := func(number uint64) (meeting, error) { return drawnFor(strangers, number) }
+	if !drawn {
+		all, err := encounters(strangers, func(s *scenarios.Scenario) bool { return cluster.Fits(s) == nil })
+		if err != nil {
+			return nil, err
+		}
+		table.Pairs = len(all)
+		next = func(number uint64) (meeting, error) { return all[number%uint64(len(all))].meeting(), nil }
+	}
 	builds := &builds{done: map[string]func() error{}}
 	var mu sync.Mutex
 	c.each(ctx, runs, func(i int) {
 		number := first + uint64(i)
-		c.meet(ctx, table, all[number%uint64(len(all))], number, cluster, builds, &mu)
+		one, err := next(number)
+		if err != nil {
+			c.count(ctx, table, sounded{seed: number, err: err}, &mu)
+			return
+		}
+		c.meet(ctx, table, one, number, cluster, builds, &mu)
 	})
 	return table, ctx.Err()
 }
 
-// meet runs one stranger in one scenario. The number is also the seed.
+// meeting is one run of a stranger.
+type meeting struct {
+	stranger Stranger
+	// scenario is its name, and text what it says. Those that are drawn have the name drawnScenario.
+	scenario string
+	text     []byte
+	faults   []string
+}
+
+const drawnScenario = "drawn"
+
+func (e encounter) meeting() meeting {
+	text, _ := scenarios.Shipped(e.scenario)
+	return meeting{e.stranger, e.scenario, text, []string{e.scenario}}
+}
+
+// meet carries out a run. The number is also the seed.
 func (c *Config) meet(
-	ctx context.Context, table *Soundness, e encounter, number uint64, cluster run.ClusterOptions, builds *builds,
+	ctx context.Context, table *Soundness, m meeting, number uint64, cluster run.ClusterOptions, builds *builds,
 	mu *sync.Mutex,
 ) {
-	name := e.stranger.Subject.Name
-	result := sounded{seed: number, mode: name, faults: []string{e.scenario}, what: name + " in " + e.scenario}
-	if result.err = builds.build(ctx, e.stranger); result.err == nil {
-		rerun := fmt.Sprintf("dlqbench run %s --seed %%d --subject %s --set %s", e.scenario, e.stranger.File, strangerSlip)
+	name := m.stranger.Subject.Name
+	result := sounded{seed: number, mode: name, faults: m.faults, what: name + " in " + strings.Join(m.faults, " and ")}
+	if result.err = builds.build(ctx, m.stranger); result.err == nil {
+		rerun := fmt.Sprintf("--seed %%d --subject %s --set %s", m.stranger.File, strangerSlip)
 		if cluster.Provider != "" && cluster.Provider != run.ClusterEmbedded {
 			rerun += " --cluster " + cluster.Provider
 		}
-		result.rerun = fmt.Sprintf(rerun, number)
-		subject := *e.stranger.Subject
+		subject := *m.stranger.Subject
 		subject.Build = nil // already built
-		text, _ := scenarios.Shipped(e.scenario)
 		result.outcome, result.err = c.run(ctx, trial{
-			name: "strangers-" + name + "-" + e.scenario, scenario: text, seed: number, rerun: rerun, cluster: cluster,
-			sets: []string{strangerSlip}, subject: &subject, subjectFile: e.stranger.File,
+			name: "strangers-" + name + "-" + m.scenario, scenario: m.text, seed: number, cluster: cluster,
+			rerun: "dlqbench run " + m.file(".") + " " + rerun, sets: []string{strangerSlip}, subject: &subject,
+			subjectFile: m.stranger.File,
 		})
+		if result.err == nil {
+			result.rerun = fmt.Sprintf("dlqbench run "+m.file(result.outcome.Dir)+" "+rerun, number)
+		}
 	}
 	c.count(ctx, table, result, mu)
+}
+
+// file names the scenario for a command; one that was drawn stands in the run's folder.
+func (m meeting) file(dir string) string {
+	if m.scenario != drawnScenario {
+		return m.scenario
+	}
+	return dir + "/scenario.yaml"
+}
+
+// drawnFor returns the run of a number: the strangers take turns, and each begins with other faults.
+func drawnFor(strangers []Stranger, number uint64) (meeting, error) {
+	which, round := number%uint64(len(strangers)), number/uint64(len(strangers))
+	s, refused := strangers[which], ""
+	for try := range uint64(drawings) {
+		situation := draw(number+try<<32, modeOf(s.Subject, 1+int((number+try)%3)), which+try, round)
+		text := []byte(situation.Scenario)
+		scenario, err := scenarios.Parse(drawnScenario, text)
+		if err != nil {
+			return meeting{}, fmt.Errorf("drawing faults for %s: %w", s.File, err)
+		}
+		if refused = scenario.Unfit(s.Subject); scenario.Replay != nil && !replayable(s.Subject) {
+			refused = "its dead letters can't be replayed"
+		}
+		if refused == "" {
+			if _, _, err = scenarios.ParseForSubject(drawnScenario, text, []string{strangerSlip}, s.File); err == nil {
+				return meeting{s, drawnScenario, text, situation.Faults}, nil
+			}
+			refused = err.Error()
+		}
+	}
+	return meeting{}, fmt.Errorf("drawing faults for %s: none of %d situations applies: %s", s.File, drawings, refused)
+}
+
+// modeOf returns the mode of the reference consumer that is nearest to a consumer. It decides which faults can have an
+// effect.
+func modeOf(s *scenarios.SubjectFile, instances int) mode {
+	c := &s.Contract
+	m := mode{
+		ordering: cmp.Or(c.Ordering, "none"), retry: "in-place", protocol: cmp.Or(c.GroupProtocol, "classic"),
+		instances: instances, transactions: c.Transactions,
+		writes: slices.ContainsFunc(s.Downstreams, func(d scenarios.Downstream) bool { return d.Kafka != nil }),
+	}
+	if c.Retry == "topics" {
+		m.retry = c.Retry
+	}
+	if c.GroupType == "share" {
+		m.protocol = c.GroupType
+	}
+	return m
 }
 
 // builds ensures that each build is done once, although several strangers may share it and several runs may want it at

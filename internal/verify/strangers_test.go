@@ -69,6 +69,49 @@ func TestStrangersMeetEverything(t *testing.T) {
 	}
 }
 
+// Something can be drawn for every stranger, the same each time; it applies, and each fault comes up.
+func TestDrawnFaultsApplyToStrangers(t *testing.T) {
+	strangers, err := FindStrangers("../../test/strangers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	met, pairs := map[string]int{}, 0
+	for number := range uint64(2 * len(strangers)) {
+		one, err := drawnFor(strangers, number)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		again, _ := drawnFor(strangers, number)
+		if one.stranger.File != strangers[number%uint64(len(strangers))].File || string(again.text) != string(one.text) {
+			t.Errorf("number %d is not the next stranger in the situation that it was in before", number)
+		}
+		scenario, _, err := scenarios.ParseForSubject(one.scenario, one.text, nil, one.stranger.File)
+		if err != nil {
+			t.Errorf("what was drawn for %s is refused: %v", one.stranger.File, err)
+		} else if len(scenario.Faults) < len(one.faults) {
+			t.Errorf("number %d has the faults %v, but there are only %d in its scenario", number, one.faults,
+				len(scenario.Faults))
+		}
+		if len(one.faults) > 1 {
+			pairs++
+		}
+		for _, fault := range one.faults {
+			met[fault]++
+		}
+	}
+	// A fault that hides all others, such as one that closes connections slowly, stays alone.
+	if n := len(strangers); pairs < n*3/4 || pairs > n {
+		t.Errorf("%d of %d situations have two faults", pairs, 2*n)
+	}
+	for _, name := range []string{"network.half_open", "kafka.error Produce", "broker.kill", "subject.signal KILL",
+		"downstream.outage"} {
+		if met[name] == 0 {
+			t.Errorf("no stranger meets %s: %v", name, met)
+		}
+	}
+}
+
 // A missing prerequisite is distinguished from a broken build.
 func TestBuildsOfStrangers(t *testing.T) {
 	folder := t.TempDir()

@@ -40,9 +40,13 @@ func (r *Result) Markdown() string {
 			"workers; graph: shape, group protocol, instances of each node)", "fault"))
 	}
 	if r.Strangers != nil {
-		fmt.Fprintf(&b, "\n## Strangers: correct consumers written without knowledge of dlqbench, runs %d to %d, of "+
-			"%d pairs\n\n", r.Strangers.First, r.Strangers.last(), r.Strangers.Pairs)
-		b.WriteString(r.Strangers.markdown("consumer", "scenario"))
+		of, situation := fmt.Sprintf("of %d pairs", r.Strangers.Pairs), "scenario"
+		if r.Strangers.drawn() {
+			of, situation = "under drawn faults", "fault"
+		}
+		fmt.Fprintf(&b, "\n## Strangers: correct consumers written without knowledge of dlqbench, runs %d to %d, %s\n\n",
+			r.Strangers.First, r.Strangers.last(), of)
+		b.WriteString(r.Strangers.markdown("consumer", situation))
 	}
 	return b.String()
 }
@@ -75,12 +79,18 @@ func (r *Result) Summary() string {
 			s.result()})
 	}
 	if s := r.Strangers; s != nil {
-		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others in %d shipped "+
-			"scenarios", s.Runs, len(s.Modes), len(s.Faults)),
-			s.result()})
+		situations := fmt.Sprintf("in %d shipped scenarios", len(s.Faults))
+		if s.drawn() {
+			situations = fmt.Sprintf("under %d faults, alone and in pairs", len(s.Faults))
+		}
+		rows = append(rows, []string{"strangers", fmt.Sprintf("%d runs of %d correct consumers of others %s", s.Runs,
+			len(s.Modes), situations), s.result()})
 	}
 	return table(rows)
 }
+
+// drawn reports whether strangers ran under drawn faults, and not in pairs with shipped scenarios.
+func (s *Soundness) drawn() bool { return s.Pairs == 0 }
 
 func (s *Soundness) result() string {
 	return fmt.Sprintf("%s (%s inconclusive%s)", units.Plural(int64(s.Accused), "false alarm", "false alarms"),
