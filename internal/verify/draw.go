@@ -34,6 +34,8 @@ type mode struct {
 	transactions              bool
 	// writes: its attempts are writes to an output topic, which can't be answered in every way.
 	writes bool
+	// pace, if it is above 1, makes faults and load last so many times as long, with the same number of records.
+	pace int
 	// store is the mode of the dead-letter store's service that runs beside the consumer; graph is the mode of the
 	// graph that the consumer forms. Either is nil for none.
 	store *storeMode
@@ -206,7 +208,7 @@ func (d *drawing) scenario(faults string) string {
 	case d.mode.writes:
 		rare = ""
 	}
-	replay := d.replay()
+	replay, pace := d.replay(), max(1, d.mode.pace)
 	return fmt.Sprintf(`name: soundness
 description: The correct consumer in one of its modes, under faults drawn from the seed.
 cluster: {brokers: %d}
@@ -226,15 +228,15 @@ subject:
     transactions: %v
 workload:
   rate: %d/s
-  duration: 4s
+  duration: %ds
   warm_up: 300ms
   error_text: %s
 %s%s  outcomes: {%s%s}
 expect: {max_slip: 1s}
 %sfaults:
 %s`, d.brokers, topics, d.mode.instances, backoff, d.mode.ordering, d.mode.retry, d.mode.protocol, d.assignor,
-		d.static, d.metadata, d.mode.transactions, 100+50*d.random.IntN(4), text, extra, d.repeated(replay), outcomes, rare,
-		replay, faults)
+		d.static, d.metadata, d.mode.transactions, (100+50*d.random.IntN(4))/pace, 4*pace, text, extra, d.repeated(replay),
+		outcomes, rare, replay, faults)
 }
 
 // replay replays the dead letters in one situation of three, including those that a fault has duplicated.
@@ -256,10 +258,12 @@ func (d *drawing) repeated(replay string) string {
 func (d *drawing) pick(from ...string) string { return from[d.random.IntN(len(from))] }
 
 // at draws when a fault begins and how long it lasts. It ends before the steady phase does.
-func (d *drawing) at() string { return fmt.Sprintf("at: %dms", 300+50*d.random.IntN(21)) }
+func (d *drawing) at() string {
+	return fmt.Sprintf("at: %dms", max(1, d.mode.pace)*(300+50*d.random.IntN(21)))
+}
 
 func (d *drawing) span() string {
-	return fmt.Sprintf("%s, for: %dms", d.at(), 900+100*d.random.IntN(13))
+	return fmt.Sprintf("%s, for: %dms", d.at(), max(1, d.mode.pace)*(900+100*d.random.IntN(13)))
 }
 
 func (d *drawing) instance() int { return d.random.IntN(d.mode.instances) }

@@ -219,12 +219,13 @@ func (m meeting) file(dir string) string {
 	return dir + "/scenario.yaml"
 }
 
-// drawnFor returns the run of a number: the strangers take turns, and each begins with other faults.
+// drawnFor returns the run of a number: the strangers take turns, and each begins with other faults. After two rounds,
+// they come four times as slowly for two, because clients notice some faults only after seconds.
 func drawnFor(strangers []Stranger, number uint64) (meeting, error) {
 	which, round := number%uint64(len(strangers)), number/uint64(len(strangers))
 	s, refused := strangers[which], ""
 	for try := range uint64(drawings) {
-		situation := draw(number+try<<32, modeOf(s.Subject, 1+int((number+try)%3)), which+try, round)
+		situation := draw(number+try<<32, modeOf(s.Subject, 1+int((number+try)%3), 1+3*int(round/2%2)), which+try, round)
 		text := []byte(situation.Scenario)
 		scenario, err := scenarios.Parse(drawnScenario, text)
 		if err != nil {
@@ -245,11 +246,11 @@ func drawnFor(strangers []Stranger, number uint64) (meeting, error) {
 
 // modeOf returns the mode of the reference consumer that is nearest to a consumer. It decides which faults can have an
 // effect.
-func modeOf(s *scenarios.SubjectFile, instances int) mode {
+func modeOf(s *scenarios.SubjectFile, instances, pace int) mode {
 	c := &s.Contract
 	m := mode{
 		ordering: cmp.Or(c.Ordering, "none"), retry: "in-place", protocol: cmp.Or(c.GroupProtocol, "classic"),
-		instances: instances, transactions: c.Transactions,
+		instances: instances, pace: pace, transactions: c.Transactions,
 		writes: slices.ContainsFunc(s.Downstreams, func(d scenarios.Downstream) bool { return d.Kafka != nil }),
 	}
 	if c.Retry == "topics" {
