@@ -510,7 +510,7 @@ func (g *gap) beyond() time.Duration {
 // nameEarly names the anomaly of an early gap. If the first gap is kept, and later gaps are as short as the first may
 // be, the wait does not grow.
 func (c *backoff) nameEarly(g *gap) (name, why string) {
-	if c.w.faulted(c.w.hidesCalls, g.doubted, g.start) {
+	if c.w.callsHidden(g.instance, g.doubted, g.start) {
 		return "", "fault on the link to the downstream"
 	}
 	if why, hides := c.w.mayHideRepeats(g.number, g.instance, g.since, g.start); hides {
@@ -559,7 +559,7 @@ func (c *backoff) excuse(g *gap, most time.Duration) string {
 		return stallExcuse
 	case c.w.handingOver(g.instance, g.ended, g.start):
 		return "rebalance"
-	case c.w.faulted(c.w.hidesCalls, g.since, g.start):
+	case c.w.callsHidden(g.instance, g.since, g.start):
 		return "fault on the link to the downstream"
 	case c.w.crowded(g.instance):
 		return crowdedExcuse

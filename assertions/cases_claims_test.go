@@ -189,6 +189,30 @@ func handedLateCases() []testCase {
 				b.acked(0, 0).breaks(f).wait(400 * ms).heals(f).wait(2 * time.Second).fetch(0)
 				return b.letter(0).commit(1).drain().done()
 			}},
+		// gRPC's clients fail calls without sending them, until they connect again.
+		{"dead-lettered without a try, as no call arrived since the link was down for long", nil,
+			afterLink(another, func(*builder) {})},
+		{"dead-lettered without a try, though a call arrived since the link was down for long",
+			[]string{"premature-dead-letter"}, afterLink(func(*builder) {}, another)},
+		{"dead-lettered without a try, as only the other instance called since the link was down for long", nil,
+			afterLink(func(*builder) {}, func(b *builder) { another(b.as(1, 0).up()); b.as(0, 0) })},
+		{"dead-lettered without a try, longer after the link was down than it was", []string{"premature-dead-letter"},
+			afterLink(another, func(b *builder) { b.wait(3 * time.Second) })},
+	}
+}
+
+// another has the record before processed.
+func another(b *builder) { b.fetch(0).success(0) }
+
+// afterLink has a record dead-lettered without a try, 2.5 s after the link to the downstream was down for 3 s.
+func afterLink(before, after func(*builder)) func(*builder) history.Source {
+	return func(b *builder) history.Source {
+		f := b.fault("network", "downstream", "downstream down")
+		b.h.Contract().Ordering = history.OrderingNone
+		b.begin().handOver(0, 0, 0, 0).handOver(1, 0, 0, 0)
+		before(b.acked(0, 0).acked(1, 0))
+		after(b.breaks(f).wait(3 * time.Second).heals(f))
+		return b.wait(2500 * ms).fetch(1).letter(1).commitAll().drain().done()
 	}
 }
 

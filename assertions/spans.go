@@ -112,11 +112,31 @@ type faultState struct {
 	effects  map[string]int64
 	// failed is what the fault could not do, and why, "" if nothing is known of that.
 	failed string
+	// called is when the first call of each instance after the fault arrived.
+	called map[int16]time.Duration
 }
 
 // covers reports whether the fault, or its aftermath, overlaps the interval between from and to.
 func (f *faultState) covers(from, to time.Duration) bool {
 	return f.injected && f.from <= to && (!f.healed || f.to+faultGrace >= from)
+}
+
+// away is how long after the fault, on a link to a downstream, a client may fail calls by itself. After a lost
+// connection, gRPC's clients wait longer from time to time before they connect again, and until then they fail all calls
+// without sending any (its connection backoff: 1 s, times 1.6, 20 % of jitter). So such a wait is about as long as the
+// fault at most.
+func (f *faultState) away() time.Duration { return f.to - f.from + faultGrace }
+
+// hides reports whether the fault, which hides calls, may have hidden one of the instance between from and to.
+func (f *faultState) hides(instance int16, from, to time.Duration) bool {
+	if f.covers(from, to) || !f.injected || f.from > to || f.planned.Kind != "network" {
+		return f.covers(from, to)
+	}
+	until := f.to + f.away()
+	if at, arrived := f.called[instance]; arrived {
+		until = min(until, at)
+	}
+	return until >= from
 }
 
 // onDownstreamLink reports whether the fault is on the link between subject and downstream stub. Such a fault, of any
@@ -150,6 +170,23 @@ func (w *state) faulted(matches func(*history.PlannedFault) bool, from, to time.
 	return false
 }
 
+// callsHidden reports whether a fault may have hidden a call of the instance between from and to.
+func (w *state) callsHidden(instance int16, from, to time.Duration) bool {
+	return slices.ContainsFunc(w.faults, func(f faultState) bool {
+		return f.hides(instance, from, to) && w.hidesCalls(&f.planned)
+	})
+}
+
+// noteCall notes a call of an instance that arrived, if it is the first after a fault on its link.
+func (w *state) noteCall(instance int16, at time.Duration) {
+	w.lifted = slices.DeleteFunc(w.lifted, func(f *faultState) bool { return at > f.to+f.away() })
+	for _, f := range w.lifted {
+		if _, known := f.called[instance]; !known {
+			f.called[instance] = at
+		}
+	}
+}
+
 // perhapsUnread reports whether a record that the subject finished by the time may have been taken for one that it
 // can't read: since some time before, the schema registry has denied having its schema. A client may remember that for
 // longer than it lasts.
@@ -169,7 +206,7 @@ const stallExcuse = "stall"
 // downstream stub, or an answer of the stub may not have reached the instance, or a call of another downstream failed;
 // why names the reason. If so, the stub and the subject may have observed different attempts.
 func (w *state) answersHidden(number int32, instance int16, from, to time.Duration) (why string, hidden bool) {
-	if w.faulted(w.hidesCalls, from, to) {
+	if w.callsHidden(instance, from, to) {
 		return "fault on the link to the downstream", true
 	}
 	if why, failed := w.calls.failedFor(number, instance, from, to); failed {
@@ -197,7 +234,7 @@ func (w *state) attemptsHidden(number int32, instance int16, from, to time.Durat
 		return why, true
 	}
 	why, hidden = w.answersHidden(number, instance, from, to)
-	return why, hidden && (!rush || w.faulted(w.hidesCalls, from, to))
+	return why, hidden && (!rush || w.callsHidden(instance, from, to))
 }
 
 // waitsLimit is the largest number of waits that are added up.

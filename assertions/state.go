@@ -69,12 +69,14 @@ type state struct {
 	passOf   map[int32]int
 	told     map[int32]time.Duration // Retry-After of the latest 429, by record
 
-	instances    map[int16]*instance
-	living       map[int16]*life // the latest process of each instance
-	lives        []*life
-	lately       *life // that of the last event
-	unkept       []unkept
-	faults       []faultState
+	instances map[int16]*instance
+	living    map[int16]*life // the latest process of each instance
+	lives     []*life
+	lately    *life // that of the last event
+	unkept    []unkept
+	faults    []faultState
+	// lifted are those on the link to the downstream after which a client may not call again yet.
+	lifted       []*faultState
 	stalls       spans
 	surface      surface
 	activity     activity

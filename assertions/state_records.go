@@ -182,6 +182,9 @@ func (w *state) startAttempt(e *history.Event) {
 	if r == nil || e.Instance < 0 {
 		return
 	}
+	if len(w.lifted) > 0 {
+		w.noteCall(e.Instance, e.Time)
+	}
 	joined := w.joinAttempt(e, r)
 	by := holder{e.Instance, e.Run}
 	p := w.home(e.Record, r)

@@ -316,6 +316,9 @@ func (w *state) fault(e *history.Event) {
 		f.to = max(f.to, e.Time)
 	case history.KindFaultEnd:
 		f.healed, f.to = true, max(f.to, e.Time)
+		if onDownstreamLink(&f.planned) {
+			f.called, w.lifted = map[int16]time.Duration{}, append(w.lifted, f)
+		}
 	}
 }
 

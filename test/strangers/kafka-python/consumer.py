@@ -8,7 +8,7 @@ import time
 
 import requests
 from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 
 MAX_ATTEMPTS = 4
 BACKOFF = 0.1  # doubled after each attempt
@@ -49,16 +49,22 @@ class Worker:
     def run(self):
         try:
             while not self.stopping:
-                for message in self.consumer:
-                    self.process(message)
-                    self.commit(message)
-                    if self.stopping:
-                        break
+                try:
+                    self.take()
+                except KafkaConnectionError as error:  # 3.0 raises it while no broker can be reached
+                    logger.error("no connection: %r", error)
         except Stopped:
             pass
         finally:
             self.consumer.close()
             self.producer.close()
+
+    def take(self):
+        for message in self.consumer:
+            self.process(message)
+            self.commit(message)
+            if self.stopping:
+                break
 
     def commit(self, message):
         partition = TopicPartition(message.topic, message.partition)
