@@ -134,6 +134,11 @@ func byTimeCases() []testCase {
 		{"commits follow time, and nothing comes before the outcome", []string{"lost"}, func(b *builder) history.Source {
 			return byTime(b).commit(1).drain().done()
 		}},
+		{"commits follow time, and a kill comes between the commit and the outcome", nil,
+			func(b *builder) history.Source {
+				byTime(b).fails(0, 1).commit(1).kill().as(0, 1).up().assign(0, 1, 2, 3)
+				return b.drain().done()
+			}},
 		{"commits follow time, and a stop comes in a backoff", nil, func(b *builder) history.Source {
 			byTime(b).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 1).signal("TERM").commit(1).exit(0)
 			return b.as(0, 2).up().assign(0, 1, 2, 3).drain().done()

@@ -488,6 +488,22 @@ func replayCases() []testCase {
 	}
 }
 
+// early has a record committed before its attempt; the link to the downstream fails before the commit, or a second after
+// it.
+func early(b *builder, before bool) history.Source {
+	b.h.Contract().Envelope = ""
+	f := b.fault("network", "downstream", "downstream down")
+	b.begin().send(0)
+	if before {
+		b.breaks(f).wait(300 * ms).heals(f)
+	}
+	b.commit(1).wait(time.Second)
+	if !before {
+		b.breaks(f).wait(300 * ms).heals(f)
+	}
+	return b.wait(2 * time.Second).success(0).drain().done()
+}
+
 func envelopeless() []testCase {
 	return []testCase{
 		{"without a dead-letter topic, given up after all attempts", nil, func(b *builder) history.Source {
@@ -501,6 +517,10 @@ func envelopeless() []testCase {
 				b.begin().send(0).fails(0, 4).commit(1)
 				return b.drain().done()
 			}},
+		{"without a dead-letter topic, committed before the first attempt, and the link fails later",
+			[]string{"commit-past-unfinished"}, func(b *builder) history.Source { return early(b, false) }},
+		{"without a dead-letter topic, committed before the first attempt, after the link failed", nil,
+			func(b *builder) history.Source { return early(b, true) }},
 		// A process that keeps the records of an earlier delivery of a partition finishes them while it processes the
 		// new delivery (pyrallel-consumer, on a busy machine).
 		{"without a dead-letter topic, given up by a delivery of before while the new one is at it", nil,

@@ -8,6 +8,7 @@ package assertions
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
@@ -196,7 +197,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	unseen := c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind())
 	switch {
 	case !halts && (unseen || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
-	case !halts && c.w.unknowable(p.number, r) && !c.w.triedOn(p, r):
+	case !halts && c.w.unknowable(p.number, r, p.at) && !c.w.triedOn(p, r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
@@ -272,10 +273,10 @@ func (w *state) triedOn(p *pass, r *record) bool {
 	return !hidden
 }
 
-// unknowable reports whether it is unknown if the record is finished: its outcome has a class that the contract does
+// unknowable reports whether it is unknown if the record was finished by the time: its outcome has a class that the contract does
 // not define, or attempts carried no id, or another downstream may have ended it, or it ended without a dead-letter
 // topic while attempts could be missed.
-func (w *state) unknowable(number int32, r *record) bool {
+func (w *state) unknowable(number int32, r *record, by time.Duration) bool {
 	if w.endedElsewhere(number) || r.has(markEnded) && w.classes[r.outcome] == classUnknown ||
 		r.attempts == 0 && w.anonymous() {
 		return true
@@ -287,11 +288,11 @@ func (w *state) unknowable(number int32, r *record) bool {
 		return r.attempts > 0
 	}
 	if r.attempts > 0 {
-		_, hidden := w.answersHidden(number, r.held.instance, 0, endless)
+		_, hidden := w.answersHidden(number, r.held.instance, r.born.At(), by)
 		return hidden
 	}
 	for instance := range w.instances { // which one had it, no attempt says
-		if _, hidden := w.answersHidden(number, instance, 0, endless); hidden {
+		if _, hidden := w.answersHidden(number, instance, r.born.At(), by); hidden {
 			return true
 		}
 	}

@@ -291,7 +291,7 @@ func (c *effects) missing(number int32, r *record) {
 	case p == nil || !p.audited || !c.w.over(p, at.offset):
 		c.withdraw("not committed")
 		return
-	case c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
+	case c.w.forfeited(number, r):
 		c.withdraw("commits follow time, by contract")
 		return
 	}

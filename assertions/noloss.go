@@ -118,11 +118,11 @@ func (c *noLoss) judge(number int32) {
 	}
 	committed, over := p.committedAt(at.offset), c.w.over(p, at.offset)
 	switch {
-	case over && c.w.unknowable(number, r):
+	case over && c.w.unknowable(number, r, endless):
 		c.withdraw("outcome not observable")
 	case over && c.w.perhapsOver(number, r, endless):
 		c.withdraw("has no id, and attempts or dead letters that name no position may be its")
-	case committed && c.w.contract.AutoCommit && c.w.disruptions(number, r) > 0:
+	case committed && c.w.forfeited(number, r):
 		c.withdraw("commits follow time, by contract")
 	case committed && c.cutOff(number, r, p):
 		c.cut++
@@ -169,7 +169,7 @@ func (w *state) blocker(p *partition, from int64, by time.Duration) (number int3
 		}
 		r := w.record(number)
 		if w.skipped(r) || w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) ||
-			by >= p.auditedAt && w.over(p, offset) && (w.unknowable(number, r) || w.perhapsOver(number, r, by)) {
+			by >= p.auditedAt && w.over(p, offset) && (w.unknowable(number, r, by) || w.perhapsOver(number, r, by)) {
 			continue
 		}
 		return number, offset

@@ -471,6 +471,13 @@ func (w *state) disruptions(number int32, r *record) int {
 	return int(disturbed)*(1+r.again()) + int(r.excuses) + int(w.seldom(r).failedWrites)
 }
 
+// forfeited reports whether the contract explains that the record never came to its end: commits follow time, and since
+// its delivery there was a disruption, perhaps after the commit that covers it.
+func (w *state) forfeited(number int32, r *record) bool {
+	return w.contract.AutoCommit && (w.disruptions(number, r) > 0 ||
+		r.has(markSeen) && r.disturbedFrom.until(w.disturbed(w.home(number, r))) > 0)
+}
+
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay
 // generation or an earlier one.
 func (w *state) everDisrupted(number int32) bool {
