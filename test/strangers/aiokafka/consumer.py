@@ -214,11 +214,14 @@ async def main():
     logging.basicConfig(level=logging.INFO, format="%(asctime)s [%(levelname)s] %(name)s: %(message)s")
     logging.getLogger("aiokafka").setLevel(logging.WARNING)
     servers = os.environ["KAFKA_BROKERS"].split(",")
+    topic = os.environ["KAFKA_TOPIC"]  # one, or a pattern that begins with ^
     consumer = AIOKafkaConsumer(
         bootstrap_servers=servers,
         group_id=os.environ["KAFKA_GROUP"],
         enable_auto_commit=PLANTED_BUG == "auto-commit-at-stop",  # stop then commits the position, which is behind what was handed out
         auto_offset_reset="earliest",
+        # With a pattern, topics without a leader are left out until the metadata is this old; 5 minutes by default.
+        metadata_max_age_ms=5_000 if topic.startswith("^") else 300_000,
         value_deserializer=order if ON_UNREADABLE and PLANTED_BUG != "auto-commit-at-stop" else None,
     )
     # The producer refuses a record that has neither key nor value, before it serializes: so it is given the whole message for both.
@@ -230,7 +233,6 @@ async def main():
         worker = Worker(consumer, producer, session)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, worker.stop)
-        topic = os.environ["KAFKA_TOPIC"]  # one, or a pattern that begins with ^
         consumer.subscribe(**({"pattern": topic} if topic.startswith("^") else {"topics": [topic]}), listener=worker)
         await consumer.start()
         try:
