@@ -273,9 +273,9 @@ func (w *state) triedOn(p *pass, r *record) bool {
 	return !hidden
 }
 
-// unknowable reports whether it is unknown if the record was finished by the time: its outcome has a class that the contract does
-// not define, or attempts carried no id, or another downstream may have ended it, or it ended without a dead-letter
-// topic while attempts could be missed.
+// unknowable reports whether it is unknown if the record was finished by the time: its outcome has a class that the
+// contract does not define, or attempts carried no id, or another downstream may have ended it, or it ended without a
+// dead-letter topic while attempts could be missed.
 func (w *state) unknowable(number int32, r *record, by time.Duration) bool {
 	if w.endedElsewhere(number) || r.has(markEnded) && w.classes[r.outcome] == classUnknown ||
 		r.attempts == 0 && w.anonymous() {

@@ -91,7 +91,8 @@ func (w *state) turn(r *record) time.Duration {
 	ordered := w.contract.Ordering == history.OrderingKey || w.contract.Ordering == history.OrderingPartition
 	number := w.predecessor(r)
 	b := w.record(number)
-	if b == nil || !ordered || w.contract.OrderOfAttempts || len(w.txns) > 0 || !sameLog(b, r) || w.unknowable(number, b, endless) {
+	if b == nil || !ordered || w.contract.OrderOfAttempts || len(w.txns) > 0 || !sameLog(b, r) ||
+		w.unknowable(number, b, endless) {
 		return never
 	}
 	return w.firstTerminal(b)

@@ -122,9 +122,9 @@ func (f *faultState) covers(from, to time.Duration) bool {
 }
 
 // away is how long after the fault, on a link to a downstream, a client may fail calls by itself. After a lost
-// connection, gRPC's clients wait longer from time to time before they connect again, and until then they fail all calls
-// without sending any (its connection backoff: 1 s, times 1.6, 20 % of jitter). So such a wait is about as long as the
-// fault at most.
+// connection, gRPC's clients wait before they connect again, longer each time, and until then they fail all calls
+// without sending any (its connection backoff: 1 s, times 1.6, 20 % of jitter). So the last wait is about as long as
+// the fault at most.
 func (f *faultState) away() time.Duration { return f.to - f.from + faultGrace }
 
 // hides reports whether the fault, which hides calls, may have hidden one of the instance between from and to.
