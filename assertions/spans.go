@@ -112,7 +112,7 @@ type faultState struct {
 	effects  map[string]int64
 	// failed is what the fault could not do, and why, "" if nothing is known of that.
 	failed string
-	// called is when the first call of each instance after the fault arrived.
+	// called is when the first call of each instance after the fault arrived; nil if it is not on the downstream's link.
 	called map[int16]time.Duration
 }
 
@@ -129,7 +129,7 @@ func (f *faultState) away() time.Duration { return f.to - f.from + faultGrace }
 
 // hides reports whether the fault, which hides calls, may have hidden one of the instance between from and to.
 func (f *faultState) hides(instance int16, from, to time.Duration) bool {
-	if f.covers(from, to) || !f.injected || f.from > to || f.planned.Kind != "network" {
+	if f.covers(from, to) || f.called == nil || f.from > to {
 		return f.covers(from, to)
 	}
 	until := f.to + f.away()

@@ -76,7 +76,9 @@ type state struct {
 	unkept    []unkept
 	faults    []faultState
 	// lifted are those on the link to the downstream after which a client may not call again yet.
-	lifted       []*faultState
+	lifted []*faultState
+	// wentBack: a process rewound, and only offsets outside Kafka explain that.
+	wentBack     bool
 	stalls       spans
 	surface      surface
 	activity     activity

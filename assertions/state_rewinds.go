@@ -66,8 +66,11 @@ func (w *state) goBack(p *partition, by holder, to int64) {
 		w.giveUp(by)
 		from = max(p.lost, to)
 	}
-	if p.lost == none && !w.met(by) && !w.contract.OffsetsOutside {
-		return
+	if p.lost == none && !w.met(by) {
+		if !w.contract.OffsetsOutside {
+			return
+		}
+		w.wentBack = true
 	}
 	if p.lost == excusesAll {
 		w.excuseBegun(p, to)

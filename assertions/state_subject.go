@@ -136,11 +136,36 @@ func (w *state) readTogether() (why, do string) {
 	return "", ""
 }
 
-// A subject refuses its records if it dead-lettered this share of those that should succeed, and at least this number.
-const (
-	leastRefused = 3
-	refusedShare = 0.9
-)
+// nearlyAll reports whether what became of a part of the records is what the subject does with all of them.
+func nearlyAll(part, all int) bool {
+	const least, share = 3, 0.9
+	return part >= least && float64(part) >= share*float64(all)
+}
+
+// repeating says that the subject processed most records again, and nothing but offsets outside Kafka, which are not
+// seen, explains that it went back; "" otherwise.
+func (w *state) repeating() (why, do string) {
+	if !w.wentBack || w.header.Expect.DuplicateShare >= 0 {
+		return "", ""
+	}
+	succeeded, repeated := 0, 0
+	for i := range w.records.count {
+		r := w.records.at(i)
+		if r.successes > 0 {
+			succeeded++
+		}
+		if int(r.successes) > 1+r.again() {
+			repeated++
+		}
+	}
+	if !nearlyAll(repeated, succeeded) {
+		return "", ""
+	}
+	return fmt.Sprintf("of %s records that succeeded, %s did so more than once, as the consumer went back by itself, and "+
+			"its offsets are outside Kafka", units.Count(int64(succeeded)), units.Count(int64(repeated))),
+		"say how many records it may repeat (expect: {allow: {duplicates: 1%}} in the scenario, or --set " +
+			"expect.allow.duplicates=1%), and see whether it reads each batch twice"
+}
 
 // refusing says that the subject dead-lettered most records that should succeed, without an attempt at them; ""
 // otherwise. Where attempts are seen, classification judges each of these dead letters.
@@ -158,7 +183,7 @@ func (w *state) refusing() (why, do string) {
 			refused++
 		}
 	}
-	if refused < leastRefused || float64(refused) < refusedShare*float64(good) {
+	if !nearlyAll(refused, good) {
 		return "", ""
 	}
 	return fmt.Sprintf("of %s records that should succeed, %s were dead-lettered", units.Count(int64(good)),

@@ -337,6 +337,9 @@ func (j *judge) invalid(measured *measure.Measurements) []Open {
 	if why, do := j.state.refusing(); why != "" {
 		out = append(out, Open{What: "what the consumer does with records that it can process", Why: why, Do: do})
 	}
+	if why, do := j.state.repeating(); why != "" {
+		out = append(out, Open{What: "whether it processes records more than once", Why: why, Do: do})
+	}
 	out = append(append(out, j.state.unread...), j.state.idleFaults()...)
 	return append(out, j.badLoad(measured)...)
 }

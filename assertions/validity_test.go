@@ -793,3 +793,38 @@ func TestDeadLettersThatHaveAReason(t *testing.T) {
 		}
 	}
 }
+
+// A consumer whose offsets are outside Kafka may go back at any time, unless it does so with all its records.
+func TestRecordsThatAreRepeated(t *testing.T) {
+	for name, one := range map[string]struct {
+		outside bool
+		share   float64
+		again   int32
+		want    bool
+	}{
+		"all of them":                        {true, -1, 3, true},
+		"a part of them":                     {true, -1, 2, false},
+		"all of them, and a limit judges it": {true, 0.01, 3, false},
+		"all of them, but offsets are in Kafka, and duplicates judges it": {false, -1, 3, false},
+	} {
+		b := newBuilder()
+		b.h.Contract().OffsetsOutside, b.h.Expect.DuplicateShare, b.h.Records = one.outside, one.share, 3
+		b.begin()
+		for i := range int32(3) {
+			b.send(i)
+		}
+		for i := range int32(3) {
+			b.success(i)
+		}
+		for i := range one.again {
+			b.fetch(i).success(i)
+		}
+		if !one.outside {
+			b.commit(3)
+		}
+		v := judged(t, b.drain().done())
+		if got := strings.Contains(strings.Join(v.Reasons, "\n"), "more than once, as the consumer"); got != one.want {
+			t.Errorf("%s: %v, want %v: %q", name, got, one.want, v.Reasons)
+		}
+	}
+}

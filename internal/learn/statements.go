@@ -26,7 +26,10 @@ func (s *seen) statements() (attempt string, notes []string) {
 				continue
 			}
 			what := changes.FindString(one.text)
-			if own = max(own, what); what == "" || what != own {
+			if own == "" {
+				own = what
+			}
+			if what == "" || what != own {
 				return "", nil
 			}
 		}
