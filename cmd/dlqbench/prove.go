@@ -131,6 +131,9 @@ func (f *proveFlags) check(args []string, seedsGiven bool) error {
 		return errors.New("--strangers FOLDER goes with the proof strangers, and names the folder of their subject files, " +
 			"such as test/strangers")
 	}
+	if f.strangers == "" && f.drawn {
+		return errors.New("--drawn goes with the proof strangers: the others draw their faults, or have those of a scenario")
+	}
 	if f.strangers == "" && f.cluster.provider != run.ClusterEmbedded {
 		return errors.New("--cluster goes with the proof strangers: the others run on the embedded Kafka")
 	}
