@@ -34,7 +34,8 @@ type mode struct {
 	transactions              bool
 	// writes: its attempts are writes to an output topic, which can't be answered in every way.
 	writes bool
-	// pace, if it is above 1, makes faults and load last so many times as long, with the same number of records.
+	// pace is that of a stranger, 0 for the reference consumer: faults and load last so many times as long, with the
+	// same number of records.
 	pace int
 	// store is the mode of the dead-letter store's service that runs beside the consumer; graph is the mode of the
 	// graph that the consumer forms. Either is nil for none.
@@ -98,6 +99,8 @@ func aloneModes() []mode {
 	}
 	return all
 }
+
+func (m mode) stranger() bool { return m.pace > 0 }
 
 func (m mode) shares() bool { return m.protocol == "share" }
 

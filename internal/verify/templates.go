@@ -100,6 +100,8 @@ func (d *drawing) beside() []template {
 		return d.allowed(kafkaTemplates(), brokerTemplates(), subjectTemplates(), d.downstreamBeside())
 	case d.mode.graph != nil:
 		return d.allowed(brokerTemplates())
+	case d.mode.stranger():
+		return []template{metadataError(nil)}
 	}
 	return nil
 }
@@ -166,10 +168,7 @@ func kafkaTemplates() []template {
 		rule("error", "Produce", "topic: dlq, error: NOT_ENOUGH_REPLICAS", nil),
 		rule("error", "Fetch", "every_nth: 2, error: NOT_LEADER_FOR_PARTITION", fetches),
 		rule("error", "OffsetCommit", "error: COORDINATOR_NOT_AVAILABLE", commits),
-		// The reference consumer refreshes metadata every two seconds.
-		{name: "kafka.error Metadata", write: func(*drawing) string {
-			return "at: 500ms, for: 2500ms, kafka: {api: Metadata, error: LEADER_NOT_AVAILABLE}"
-		}},
+		metadataError(func(d *drawing) bool { return !d.mode.stranger() }),
 		rule("error", "Heartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", classic),
 		rule("error", "ConsumerGroupHeartbeat", "nth: 1, error: UNKNOWN_MEMBER_ID", next),
 		rule("delay_request", "OffsetCommit", "delay_request: 150ms", commits),
@@ -192,6 +191,14 @@ func kafkaTemplates() []template {
 		rule("drop_response", "ShareFetch", "probability: 30%, drop_response: true", shares),
 		rule("close", "ShareFetch", "every_nth: 3, close: true", shares),
 	}
+}
+
+// metadataError is an error that hits the reference consumer, which refreshes metadata every two seconds, at any time.
+// Others do so every few minutes, unless another fault makes them.
+func metadataError(possible func(*drawing) bool) template {
+	return template{name: "kafka.error Metadata", possible: possible, write: func(*drawing) string {
+		return "at: 500ms, for: 2500ms, kafka: {api: Metadata, error: LEADER_NOT_AVAILABLE}"
+	}}
 }
 
 func brokerTemplates() []template {
