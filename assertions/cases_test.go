@@ -272,6 +272,11 @@ func commitCases() []testCase {
 			b.begin().send(0).send(1).success(0).success(1).commit(2).commit(1).commit(2)
 			return b.drain().done()
 		}},
+		{"a commit without an answer is sent again behind a later one", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0)
+			b.askCommit(0, 1)
+			return b.success(1).commit(2).commit(1).commit(2).drain().done()
+		}},
 		{"two commits cross on the way", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1).success(0).success(1)
 			high, low := b.askCommit(0, 2), b.askCommit(0, 1)

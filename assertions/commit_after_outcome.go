@@ -116,11 +116,27 @@ func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	lost := p.assigned && p.has && p.held != one.by
 	same := last.by == one.by && last.epoch == one.epoch
 	if last.offset > one.offset && (same || lost) && p.epoch == one.epoch && one.at >= last.answered {
-		c.saw("commit-regressed", c.aboutOrder(one, *last, lost))
+		if c.w.repeatsCommit(one, last.asked) {
+			c.remark("commit repeated by the client, as its connection was lost")
+		} else {
+			c.saw("commit-regressed", c.aboutOrder(one, *last, lost))
+		}
 	}
 	if !one.withheld {
 		*last = lastCommit{by: one.by, epoch: one.epoch, offset: one.offset, asked: one.at, answered: one.answered}
 	}
+}
+
+// repeatsCommit reports whether a process commits again what it asked for before the time, without an answer.
+// librdkafka sends such a request once more on the next connection, perhaps behind a later commit.
+func (w *state) repeatsCommit(one *commit, before time.Duration) bool {
+	for _, c := range w.commits {
+		if c.partition == one.partition && c.by == one.by && c.epoch == one.epoch && c.offset == one.offset &&
+			c.at < before {
+			return true
+		}
+	}
+	return false
 }
 
 // aboutOrder returns a sighting of a commit below the previous one.
