@@ -155,7 +155,13 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 	if !p.hasDatabase(r) {
 		return env, called
 	}
-	called = append(called, Downstream{"database", "postgres", ""})
+	return append(env, p.database(r)...), append(called, Downstream{"database", "postgres", ""})
+}
+
+// database are the variables with the address of the program's database.
+func (p *Proposal) database(r repository) (env []Address) {
+	v := p.Variables
+	add := func(of Variable, value string) { env = append(env, Address{of, value}) }
 	spring := "SPRING_DATASOURCE_"
 	switch name := v.Database.Name; {
 	case name == "" && len(v.DatabaseParts) > 0:
@@ -180,7 +186,7 @@ func (p *Proposal) addresses(r repository) (env []Address, called []Downstream) 
 	default:
 		add(v.Database, "{{.DatabaseURL}}")
 	}
-	return env, called
+	return env
 }
 
 // databaseAddress is the form of a database's address: a scheme that {{.DatabaseURL}} does not have, and the query of
