@@ -60,7 +60,7 @@ func (s *seen) plain(of scenarios.Downstream) string {
 	if attempt == "" {
 		return of.Kind() + ": {}"
 	}
-	text := "%s:\n      # Only records that failed had %s, which is no attempt.\n      statements: '%s'"
+	text := "%s:\n      # Only records that failed had %s, which is not an attempt.\n      statements: '%s'"
 	return fmt.Sprintf(text, of.Kind(), strings.Join(notes, ", "), strings.ReplaceAll(attempt, "'", "''"))
 }
 
