@@ -120,13 +120,7 @@ func waitCases() []testCase {
 		{"long calls of another downstream hold everybody up", nil, func(b *builder) history.Source {
 			w := newTraffic(b.withOthers(), 1600)
 			w.long, w.calls = true, true
-			w.hand()
-			w.hand()
-			first, second := w.start(0), w.start(1)
-			w.end(first, 0, history.OutcomeSuccess)
-			w.end(second, 1, history.OutcomeSuccess)
-			w.open = nil
-			return w.run(6)
+			return w.atOnce().run(6)
 		}},
 	}
 }

@@ -344,6 +344,17 @@ func newTraffic(b *builder, records int32) *traffic {
 	return &traffic{builder: b, records: records, held: func(int32, int32) bool { return false }}
 }
 
+// atOnce has two workers of an instance seen at work once.
+func (w *traffic) atOnce() *traffic {
+	w.hand()
+	w.hand()
+	first, second := w.start(0), w.start(1)
+	w.end(first, 0, history.OutcomeSuccess)
+	w.end(second, 1, history.OutcomeSuccess)
+	w.open = nil
+	return w
+}
+
 func (w *traffic) hand() {
 	n := w.number
 	if w.between != nil {
@@ -467,14 +478,7 @@ func isolationCases() []testCase {
 		{"an attempt that takes as long holds everybody up", nil, func(b *builder) history.Source {
 			w := newTraffic(b, records)
 			w.long = true
-			// It has two workers: both are seen working once.
-			w.hand()
-			w.hand()
-			first, second := w.start(0), w.start(1)
-			w.end(first, 0, history.OutcomeSuccess)
-			w.end(second, 1, history.OutcomeSuccess)
-			w.open = nil
-			return w.run(6)
+			return w.atOnce().run(6)
 		}},
 		{"what waits was not fetched yet, for whatever reason", nil, func(b *builder) history.Source {
 			w := newTraffic(b, records)

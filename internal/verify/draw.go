@@ -208,8 +208,8 @@ func (d *drawing) scenario(faults string) string {
 	switch {
 	case d.mode.batches():
 		backoff, rare = 60, ", reset: 1"
-	case d.mode.writes:
-		rare = ""
+	case d.mode.writes: // nor do they show which record without an id they belong to
+		rare, extra = "", ""
 	}
 	replay, pace := d.replay(), max(1, d.mode.pace)
 	return fmt.Sprintf(`name: soundness
