@@ -3,7 +3,6 @@ package subject
 // Programs that the subject needs while it runs, such as a cache.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,18 +39,9 @@ func (g *Group) serve(ctx context.Context, name string, launch Launch, failed fu
 		return err
 	}
 	path, said := filepath.Join(g.cfg.LogDir, name+".log"), make(chan struct{})
-	var once sync.Once
-	out, err := newOutput(path, func(line []byte) {
-		if launch.Ready.Log != nil && launch.Ready.Log.Match(line) {
-			once.Do(func() { close(said) })
-		}
-	}, nil)
+	out, err := newOutput(path, launch.secrets(), g.cfg.Clock, launch.Ready.watch(said), nil)
 	if err != nil {
 		return err
-	}
-	out.mask = newMask(launch.secrets())
-	if err := out.keepTimes(g.cfg.Clock); err != nil {
-		return errors.Join(err, out.close())
 	}
 	n := &need{name: name, closing: make(chan struct{})}
 	if n.child, err = g.start(history.None, launch, out); err != nil {
@@ -63,8 +53,7 @@ func (g *Group) serve(ctx context.Context, name string, launch Launch, failed fu
 	probing, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready := g.readinessBy(probing, launch.Ready, said)
-	limit := time.NewTimer(cmp.Or(max(launch.Ready.Timeout, 0), defaultReadyTimeout))
-	defer limit.Stop()
+	limit := launch.Ready.limit()
 	var problem string
 	select {
 	case <-ready:
@@ -75,9 +64,8 @@ func (g *Group) serve(ctx context.Context, name string, launch Launch, failed fu
 			return nil
 		}
 		problem = fmt.Sprintf("it ended with %v before it was ready", n.exit)
-	case <-limit.C:
-		problem = fmt.Sprintf("it was not ready after %v (%s)", cmp.Or(launch.Ready.Timeout, defaultReadyTimeout),
-			launch.Ready.waitsFor())
+	case <-time.After(limit):
+		problem = fmt.Sprintf("it was not ready after %v (%s)", limit, launch.Ready.waitsFor())
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dlqbench/dlqbench/history"
 )
 
 const (
@@ -37,9 +39,8 @@ type output struct {
 	line    func([]byte)
 	failure func(line []byte, code int16)
 	failed  error
-	// mask removes passwords. times records when output was written. Both may be nil.
-	mask  *mask
-	times *times
+	mask    *mask  // removes passwords
+	times   *times // records when output was written
 
 	// lines counts the lines that are not blank, stated those that state a level.
 	lines, stated atomic.Int64
@@ -52,8 +53,9 @@ type output struct {
 	truncated bool
 }
 
-// newOutput returns an output that appends to the file.
-func newOutput(path string, line func([]byte), failure func([]byte, int16)) (*output, error) {
+// newOutput returns an output that appends to the file, without the secrets, and keeps its times beside it.
+func newOutput(path string, secrets [][]byte, clock history.Clock, line func([]byte),
+	failure func([]byte, int16)) (*output, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log for the subject's output: %w", err)
@@ -63,7 +65,13 @@ func newOutput(path string, line func([]byte), failure func([]byte, int16)) (*ou
 		file.Close()
 		return nil, fmt.Errorf("opening the log for the subject's output: %w", err)
 	}
-	return &output{file: file, left: logLimit - info.Size(), line: line, failure: failure}, nil
+	times, err := newTimes(path, clock)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return &output{file: file, left: logLimit - info.Size(), line: line, failure: failure, mask: newMask(secrets),
+		times: times}, nil
 }
 
 // copy reads until the end. It must continue to read in any case, or it would block the process at its next line.
@@ -157,11 +165,7 @@ func (o *output) remember(line []byte) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.last) == tailLines {
-		copy(o.last, o.last[1:])
-		o.last = o.last[:tailLines-1]
-	}
-	o.last = append(o.last, cutText(line, 500))
+	o.last = append(o.last[max(0, len(o.last)+1-tailLines):], cutText(line, 500))
 }
 
 // rustFrame matches a frame as Rust prints it. The causes of an error are numbered, too, and are sentences.
@@ -187,7 +191,7 @@ func (o *output) lastLines() string {
 
 // close closes the file. Its error includes that of an earlier write.
 func (o *output) close() error {
-	err := errors.Join(o.file.Close(), o.times.close())
+	err := errors.Join(o.file.Close(), o.times.file.Close())
 	if o.failed != nil {
 		err = o.failed
 	}

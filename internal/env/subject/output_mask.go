@@ -28,7 +28,7 @@ func newMask(secrets [][]byte) *mask {
 // next takes a chunk of input and returns the bytes that may be passed on. The result is valid only until the next
 // call.
 func (m *mask) next(chunk []byte) []byte {
-	if m == nil || len(m.secrets) == 0 {
+	if len(m.secrets) == 0 {
 		return chunk
 	}
 	data := append(m.held, chunk...)
@@ -68,9 +68,6 @@ func (m *mask) at(data []byte) (whole int, open bool) {
 
 // rest returns the held bytes at the end of the input.
 func (m *mask) rest() []byte {
-	if m == nil || len(m.held) == 0 {
-		return nil
-	}
 	data := m.held
 	m.held = nil
 	for _, one := range m.secrets {

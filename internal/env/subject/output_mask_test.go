@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -70,12 +71,13 @@ func (c *settable) Now() time.Duration { return c.at }
 // arrived.
 func TestOutputIsMaskedAndTimed(t *testing.T) {
 	var seen []string
-	out := newTestOutput(t, func(line []byte) { seen = append(seen, string(line)) }, nil)
 	clock := &settable{at: 2 * time.Second}
-	if err := out.keepTimes(clock); err != nil {
+	out, err := newOutput(filepath.Join(t.TempDir(), "log"), [][]byte{[]byte("hunter2hunter2")}, clock,
+		func(line []byte) { seen = append(seen, string(line)) }, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	out.mask = newMask([][]byte{[]byte("hunter2hunter2")})
+	t.Cleanup(func() { _ = out.close() })
 	out.copy(strings.NewReader("login hunter2hunter2\n"))
 	clock.at += TimesEvery / 2
 	out.copy(strings.NewReader("soon after\n"))

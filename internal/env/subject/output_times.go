@@ -25,21 +25,17 @@ type times struct {
 	noted time.Duration
 }
 
-// keepTimes opens the file of times beside the log.
-func (o *output) keepTimes(clock history.Clock) error {
-	file, err := os.OpenFile(o.file.Name()+TimesSuffix, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+// newTimes opens the file of times beside the log.
+func newTimes(log string, clock history.Clock) (*times, error) {
+	file, err := os.OpenFile(log+TimesSuffix, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("opening the times of the subject's output: %w", err)
+		return nil, fmt.Errorf("opening the times of the subject's output: %w", err)
 	}
-	o.times = &times{file: file, clock: clock, noted: -TimesEvery}
-	return nil
+	return &times{file: file, clock: clock, noted: -TimesEvery}, nil
 }
 
 // note records that the following output was read now.
 func (t *times) note(offset int64) error {
-	if t == nil {
-		return nil
-	}
 	now := t.clock.Now()
 	if now-t.noted < TimesEvery {
 		return nil
@@ -47,11 +43,4 @@ func (t *times) note(offset int64) error {
 	t.noted = now
 	_, err := fmt.Fprintf(t.file, "%d %d\n", offset, now)
 	return err
-}
-
-func (t *times) close() error {
-	if t == nil {
-		return nil
-	}
-	return t.file.Close()
 }

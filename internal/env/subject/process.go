@@ -3,7 +3,6 @@ package subject
 // The process of an instance: a child with the events of an instance.
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -107,17 +106,9 @@ func (g *Group) prepare(p *process) error {
 		return err
 	}
 	var err error
-	p.out, err = newOutput(g.logPath(p.instance), g.watchLines(p), func(line []byte, code int16) {
-		g.noteError(p, line, code)
-	})
-	if err != nil {
-		return err
-	}
-	p.out.mask = newMask(p.launch.secrets())
-	if err := p.out.keepTimes(g.cfg.Clock); err != nil {
-		return errors.Join(err, p.out.close())
-	}
-	return nil
+	p.out, err = newOutput(g.logPath(p.instance), p.launch.secrets(), g.cfg.Clock, p.launch.Ready.watch(p.saidReady),
+		func(line []byte, code int16) { g.noteError(p, line, code) })
+	return err
 }
 
 func (g *Group) logPath(instance int) string {
@@ -215,20 +206,6 @@ func (g *Group) noteExit(p *process) {
 		g.cfg.Log.Warn().Int("instance", p.instance).Stringer("exit", p.exit).Msg("the instance ended by itself")
 	}
 	g.cfg.Sink.Record(event)
-}
-
-// watchLines returns a function that looks for the line that shows readiness, or nil if none is expected.
-func (g *Group) watchLines(p *process) func([]byte) {
-	pattern := p.launch.Ready.Log
-	if pattern == nil {
-		return nil
-	}
-	var once sync.Once
-	return func(line []byte) {
-		if pattern.Match(line) {
-			once.Do(func() { close(p.saidReady) })
-		}
-	}
 }
 
 func (g *Group) noteError(p *process, line []byte, code int16) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -77,7 +78,7 @@ func (g *Group) patience(ctx context.Context, p *process) <-chan time.Duration {
 
 // readyLimit returns how long a process may take to get ready, as far as it is known by now.
 func (g *Group) readyLimit(p *process) time.Duration {
-	most := cmp.Or(max(p.launch.Ready.Timeout, 0), defaultReadyTimeout)
+	most := p.launch.Ready.limit()
 	if g.cfg.InGroup != nil {
 		most += g.cfg.InGroup()
 	}
@@ -91,6 +92,22 @@ func (g *Group) ReadyLimit(instance int) time.Duration {
 		return g.readyLimit(p)
 	}
 	return 0
+}
+
+// limit returns how long a program may take to get ready.
+func (r Ready) limit() time.Duration { return cmp.Or(max(r.Timeout, 0), defaultReadyTimeout) }
+
+// watch returns a function that closes said at the first line that shows readiness, or nil if none is expected.
+func (r Ready) watch(said chan struct{}) func(line []byte) {
+	if r.Log == nil {
+		return nil
+	}
+	show := sync.OnceFunc(func() { close(said) })
+	return func(line []byte) {
+		if r.Log.Match(line) {
+			show()
+		}
+	}
 }
 
 // waitsFor describes the condition for readiness.

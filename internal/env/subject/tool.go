@@ -4,7 +4,6 @@ package subject
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -27,13 +26,9 @@ func (g *Group) RunTool(ctx context.Context, name string, tool Launch) error {
 
 func (g *Group) runToEnd(ctx context.Context, name string, launch Launch) error {
 	path := filepath.Join(g.cfg.LogDir, name+".log")
-	out, err := newOutput(path, nil, nil)
+	out, err := newOutput(path, launch.secrets(), g.cfg.Clock, nil, nil)
 	if err != nil {
 		return err
-	}
-	out.mask = newMask(launch.secrets())
-	if err := out.keepTimes(g.cfg.Clock); err != nil {
-		return errors.Join(err, out.close())
 	}
 	child, err := g.start(history.None, launch, out)
 	if err != nil {

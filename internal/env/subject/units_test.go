@@ -118,7 +118,7 @@ func newTestOutput(t *testing.T, line, failure func([]byte)) *output {
 	if failure == nil {
 		report = nil
 	}
-	out, err := newOutput(filepath.Join(t.TempDir(), "log"), line, report)
+	out, err := newOutput(filepath.Join(t.TempDir(), "log"), nil, &settable{}, line, report)
 	if err != nil {
 		t.Fatal(err)
 	}
