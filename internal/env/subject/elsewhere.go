@@ -39,23 +39,11 @@ func (e Exit) insideOut() Exit {
 	return e
 }
 
-// untilEnded returns a context that ends with the child, and at the latest after elsewhereLimit.
-func (c *child) untilEnded() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.Background(), elsewhereLimit)
-	stop := make(chan struct{})
-	go func() {
-		defer cancel()
-		select {
-		case <-c.ended:
-		case <-stop:
-		}
-	}()
-	return ctx, func() { close(stop); <-ctx.Done() }
-}
-
 // findInside finds the first process in the container.
 func (c *child) findInside() {
-	ctx, done := c.untilEnded()
+	ctx, cancel := c.untilEnded()
+	defer cancel()
+	ctx, done := context.WithTimeout(ctx, elsewhereLimit)
 	defer done()
 	if pid, err := c.elsewhere.PID(ctx); err == nil {
 		c.inside.Store(int64(pid))
@@ -63,7 +51,9 @@ func (c *child) findInside() {
 }
 
 func (c *child) signalElsewhere(signal syscall.Signal) error {
-	ctx, done := c.untilEnded()
+	ctx, cancel := c.untilEnded()
+	defer cancel()
+	ctx, done := context.WithTimeout(ctx, elsewhereLimit)
 	defer done()
 	err := c.elsewhere.Signal(ctx, signal)
 	if errors.Is(err, os.ErrProcessDone) || err != nil && c.over() {

@@ -19,9 +19,6 @@ import (
 type need struct {
 	*child
 	name string
-	// closing is set when the group ends it.
-	closing chan struct{}
-	once    sync.Once
 }
 
 // Serve starts a program that the subject needs, in its own process group, and waits until it is ready. Its launch must
@@ -43,7 +40,7 @@ func (g *Group) serve(ctx context.Context, name string, launch Launch, failed fu
 	if err != nil {
 		return err
 	}
-	n := &need{name: name, closing: make(chan struct{})}
+	n := &need{name: name}
 	if n.child, err = g.start(history.None, launch, out); err != nil {
 		return err
 	}
@@ -75,27 +72,22 @@ func (g *Group) serve(ctx context.Context, name string, launch Launch, failed fu
 
 // watch reports that the program ended while it was needed.
 func (n *need) watch(path string, out *output, failed func(error)) {
-	select {
-	case <-n.ended:
+	if <-n.ended; !n.exit.Expected {
 		failed(fmt.Errorf("%s ended with %v while the run needed it; its last lines are:\n%sall of its output is in %s",
 			n.name, n.exit, out.lastLines(), path))
-	case <-n.closing:
 	}
 }
 
 // end asks the program to end, gives it its grace period, and then kills it.
 func (n *need) end() error {
-	n.once.Do(func() { close(n.closing) })
 	n.asked.Store(true)
 	if err := n.signal(syscall.SIGTERM); err != nil && !errors.Is(err, ErrNotRunning) {
 		return err
 	}
-	grace := time.NewTimer(n.grace)
-	defer grace.Stop()
 	select {
 	case <-n.ended:
 		return nil
-	case <-grace.C:
+	case <-time.After(n.grace):
 	}
 	if err := n.signal(syscall.SIGKILL); err != nil && !errors.Is(err, ErrNotRunning) {
 		return err

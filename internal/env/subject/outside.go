@@ -49,15 +49,8 @@ func (c *child) act(name string) error {
 	if !c.outside.Can(name) {
 		return fmt.Errorf("there is no command for %s: dlqbench does not start this consumer", name)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := c.untilEnded()
 	defer cancel()
-	go func() {
-		select {
-		case <-c.ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	return c.outside.Act(ctx, name)
 }
 
