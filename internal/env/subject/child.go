@@ -5,12 +5,15 @@ package subject
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,8 +63,7 @@ func (g *Group) start(instance int, launch Launch, out *output) (*child, error) 
 		return nil, errors.Join(notStarted(launch, err), out.close())
 	}
 	c.pid = c.cmd.Process.Pid
-	g.guard.add(c.pid)
-	noted := g.registry.add(instance, c.pid)
+	noted := g.began(instance, c.pid)
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
@@ -111,13 +113,9 @@ func (g *Group) command(launch Launch) *exec.Cmd {
 
 // CleanEnvironment returns the environment without the variables that an outer run would have set.
 func CleanEnvironment(environment []string) []string {
-	var clean []string
-	for _, variable := range environment {
-		if !strings.HasPrefix(variable, "DLQBENCH_") {
-			clean = append(clean, variable)
-		}
-	}
-	return clean
+	return slices.DeleteFunc(slices.Clone(environment), func(variable string) bool {
+		return strings.HasPrefix(variable, "DLQBENCH_")
+	})
 }
 
 // watch waits until the first process and then the whole group has ended.
@@ -153,10 +151,21 @@ func (g *Group) watch(c *child) {
 	c.mu.Unlock()
 	c.exit.Expected, c.exit.Forced = c.asked.Load(), c.forced.Load()
 	if !groupAlive(c.pid) {
-		g.guard.remove(c.pid)
-		if err := g.registry.drop(c.pid); err != nil {
-			g.cfg.Log.Warn().Err(err).Msg("the registry of processes is out of date")
-		}
+		g.isGone(c.pid)
+	}
+}
+
+// began tells the subprocess reaper and the registry that a process group was started, history.None for no instance.
+func (g *Group) began(instance, pid int) error {
+	g.guard.tell("+" + strconv.Itoa(pid))
+	return g.registry.add(instance, pid)
+}
+
+// isGone tells them that nothing is left of it.
+func (g *Group) isGone(pid int) {
+	g.guard.tell("-" + strconv.Itoa(pid))
+	if err := g.registry.drop(pid); err != nil {
+		g.cfg.Log.Warn().Err(err).Msg("the registry of processes is out of date")
 	}
 }
 
@@ -194,6 +203,19 @@ func (c *child) signalGroup(signal syscall.Signal) error {
 		return err
 	}
 	return nil
+}
+
+// untilEnded returns a context that ends with the child.
+func (c *child) untilEnded() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-c.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // waitKilled waits for the end of a group that was killed.

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -84,18 +85,8 @@ func killRun(runID string) (killed []int) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return unique(killed)
-}
-
-func unique(ids []int) (once []int) {
-	seen := map[int]bool{}
-	for _, id := range ids {
-		if !seen[id] {
-			once = append(once, id)
-		}
-		seen[id] = true
-	}
-	return once
+	slices.Sort(killed)
+	return slices.Compact(killed)
 }
 
 // guard is this process's end of the pipe.
@@ -126,9 +117,6 @@ func startGuard(command []string, runID string) (*guard, error) {
 	g.tell("run " + runID)
 	return g, nil
 }
-
-func (g *guard) add(group int)    { g.tell("+" + strconv.Itoa(group)) }
-func (g *guard) remove(group int) { g.tell("-" + strconv.Itoa(group)) }
 
 // tell writes one line. If the reaper itself was killed, the line is lost; other mechanisms still end the processes.
 func (g *guard) tell(line string) {

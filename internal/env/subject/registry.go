@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,12 +68,7 @@ func (r *registry) add(instance, pid int) error {
 func (r *registry) drop(pid int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, process := range r.content.Processes {
-		if process.PID == pid {
-			r.content.Processes = append(r.content.Processes[:i], r.content.Processes[i+1:]...)
-			break
-		}
-	}
+	r.content.Processes = slices.DeleteFunc(r.content.Processes, func(process entry) bool { return process.PID == pid })
 	return r.write()
 }
 
@@ -121,7 +117,9 @@ func Sweep(file string) (killed []int, err error) {
 	for _, process := range content.Processes {
 		killed = append(killed, sweepGroup(process, content.RunID)...)
 	}
-	killed = unique(append(killed, killRun(content.RunID)...))
+	killed = append(killed, killRun(content.RunID)...)
+	slices.Sort(killed)
+	killed = slices.Compact(killed)
 	if err := waitDead(killed); err != nil {
 		return killed, err
 	}

@@ -63,14 +63,8 @@ func (g *Group) Attend(cmd *exec.Cmd) (ended func(), err error) {
 		return nil, notStarted(Launch{Command: cmd.Args, Dir: cmd.Dir}, err)
 	}
 	pid := cmd.Process.Pid
-	g.guard.add(pid)
-	ended = func() {
-		g.guard.remove(pid)
-		if err := g.registry.drop(pid); err != nil {
-			g.cfg.Log.Warn().Err(err).Msg("the registry of processes is out of date")
-		}
-	}
-	if err := g.registry.add(history.None, pid); err != nil {
+	ended = func() { g.isGone(pid) }
+	if err := g.began(history.None, pid); err != nil {
 		_ = procgroup.Signal(pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		ended()
