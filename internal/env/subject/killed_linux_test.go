@@ -67,17 +67,19 @@ func registered(t *testing.T, file string) (pids []int) {
 }
 
 // guardsOf returns the reapers of harnesses that this test has started: grandchildren that play "guard".
-func guardsOf(t *testing.T) []int {
+func guardsOf(t *testing.T) (guards []int) {
 	t.Helper()
-	return processes(func(pid int) bool {
+	for pid := range allProcesses() {
 		environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 		if err != nil || !containsVariable(environment, roleVariable+"=guard") {
-			return false
+			continue
 		}
 		parent, ok := parentOf(pid)
-		grandparent, known := parentOf(parent)
-		return ok && known && grandparent == os.Getpid()
-	})
+		if grandparent, known := parentOf(parent); ok && known && grandparent == os.Getpid() {
+			guards = append(guards, pid)
+		}
+	}
+	return guards
 }
 
 func TestSweepLeavesOthersAlone(t *testing.T) {

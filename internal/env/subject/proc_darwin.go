@@ -3,7 +3,6 @@ package subject
 // Process information on macOS: the output of ps and, for usage, the kernel. Run delays are not available.
 
 import (
-	"errors"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -33,23 +32,6 @@ func startToken(pid int) string {
 
 // groupAlive reports whether a process of the group runs. A group of ended processes gives EPERM.
 func groupAlive(group int) bool { return syscall.Kill(-group, 0) == nil }
-
-// members returns the running processes of a group.
-func members(group int) (found []int) {
-	if errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
-		return nil
-	}
-	out, err := exec.Command("/usr/bin/pgrep", "-g", strconv.Itoa(group)).Output()
-	if err != nil {
-		return nil
-	}
-	for field := range strings.FieldsSeq(string(out)) {
-		if pid, err := strconv.Atoi(field); err == nil {
-			found = append(found, pid)
-		}
-	}
-	return found
-}
 
 func stopped(pid int) bool { return strings.HasPrefix(ps(pid, "state"), "T") }
 

@@ -62,23 +62,16 @@ func groupAlive(group int) bool {
 	return syscall.Kill(-group, 0) == nil && len(members(group)) > 0
 }
 
-// members returns the running processes of a group.
-func members(group int) []int {
-	return processes(func(pid int) bool {
-		found, ok := readStatus(pid)
-		return ok && found.group == group && !found.dead()
-	})
-}
-
 // allProcesses returns the status of every running process, by its id.
 func allProcesses() map[int]status {
 	found := map[int]status{}
-	processes(func(pid int) bool {
-		if one, ok := readStatus(pid); ok && !one.dead() {
+	folders, _ := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if one, ok := readStatus(pid); err == nil && ok && !one.dead() {
 			found[pid] = one
 		}
-		return false
-	})
+	}
 	return found
 }
 
@@ -88,17 +81,6 @@ func used(_ int, one status) (cpu time.Duration, rss int64) { return one.cpu, on
 func stopped(pid int) bool {
 	found, _ := readStatus(pid)
 	return found.state == 'T'
-}
-
-// processes returns the ids of all processes that want accepts.
-func processes(want func(pid int) bool) (found []int) {
-	folders, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range folders {
-		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil && want(pid) {
-			found = append(found, pid)
-		}
-	}
-	return found
 }
 
 // ofRun reports whether a process was started for the run, according to its environment.
@@ -112,15 +94,13 @@ func ofRun(pid int, runID string) bool {
 }
 
 // runProcesses returns all processes of a run, whatever group they are in, except this one.
-func runProcesses(runID string) []int {
-	self := os.Getpid()
-	return processes(func(pid int) bool {
-		if pid == self || !ofRun(pid, runID) {
-			return false
+func runProcesses(runID string) (found []int) {
+	for pid := range allProcesses() {
+		if pid != os.Getpid() && ofRun(pid, runID) {
+			found = append(found, pid)
 		}
-		found, ok := readStatus(pid)
-		return ok && !found.dead()
-	})
+	}
+	return found
 }
 
 // runDelays adds to delays, by thread, how long the threads of a process have waited for a processor, in ns

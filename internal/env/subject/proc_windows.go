@@ -9,8 +9,6 @@ func startToken(int) string { return "" }
 
 func groupAlive(int) bool { return false }
 
-func members(int) []int { return nil }
-
 func stopped(int) bool { return false }
 
 func ofRun(int, string) bool { return false }

@@ -24,6 +24,16 @@ type status struct {
 
 func (s status) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
+// members returns the running processes of a group.
+func members(group int) (found []int) {
+	for pid, one := range allProcesses() {
+		if one.group == group {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
 // family returns the processes that do the work of the one with this id, by id: the process itself, those of its
 // group, and the descendants of these, in whatever group they are now.
 func family(all map[int]status, first int) []int {
