@@ -21,6 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -294,7 +295,7 @@ func TestFaultsOnTheWire(t *testing.T) {
 			return op.Add(1)
 		}, IDs: history.NewIDs("r"), Topics: runTopics(),
 		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Upstream{Address: kafka.ListenAddrs()[0]}.Connect}},
-		Log:       zerolog.Nop(), Interceptor: in,
+		Log:       zerolog.Nop(), Interceptor: in, TopicIDs: kafkatest.TopicIDs(kafka),
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
 	bootstrap, err := proxy.Open(2)

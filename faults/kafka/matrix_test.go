@@ -22,6 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -64,7 +65,7 @@ func newStage(t *testing.T) *stage {
 			return op.Add(1)
 		}, IDs: history.NewIDs("r"), Topics: runTopics(), Group: "g",
 		Upstreams: []tap.Upstream{{NodeID: 0, Dial: network.Upstream{Address: s.kafka.ListenAddrs()[0]}.Connect}},
-		Log:       zerolog.Nop(), Interceptor: s.in,
+		Log:       zerolog.Nop(), Interceptor: s.in, TopicIDs: kafkatest.TopicIDs(s.kafka),
 	})
 	t.Cleanup(func() { _ = proxy.Close() })
 	if s.address, err = proxy.Open(2); err != nil {

@@ -115,3 +115,16 @@ func TestTopicsHaveThePartitionsOfTheRecord(t *testing.T) {
 		}
 	}
 }
+
+// The tap is told the ids of the topics that exist.
+func TestTopicIDs(t *testing.T) {
+	fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"orders"})
+	r := &run{stage: stage{admin: kadm.NewClient(client)}}
+	ids, err := r.topicIDs(t.Context(), []string{"orders", "absent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fake.TopicInfo("orders").TopicID; len(ids) != 1 || ids["orders"] != want {
+		t.Errorf("ids %v, want %v", ids, want)
+	}
+}

@@ -157,10 +157,8 @@ type provided struct {
 	client []kgo.Opt
 	// breaker injects faults into its brokers.
 	breaker faultbroker.Brokers
-	// tls configures the tap's connections to a broker; nil means plaintext. topicIDs resolves topic ids where the tap
-	// cannot ask a broker itself.
-	tls      func(cluster.Broker) *tls.Config
-	topicIDs func(context.Context, []string) (map[string][16]byte, error)
+	// tls configures the tap's connections to a broker; nil means plaintext.
+	tls func(cluster.Broker) *tls.Config
 	// inside connects to the broker with an id without a socket; nil if it is another process.
 	inside func(ctx context.Context, id int32) (*memconn.Conn, error)
 }
@@ -206,6 +204,21 @@ func (r *run) startCluster(ctx context.Context) error {
 		return err
 	}
 	return r.beginGroup(ctx, client)
+}
+
+// topicIDs returns the ids of existing topics by name; none on a cluster without ids (before Kafka 2.8).
+func (r *run) topicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
+	topics, err := r.admin.ListTopics(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string][16]byte{}
+	for name, topic := range topics {
+		if topic.Err == nil && topic.ID != (kadm.TopicID{}) {
+			ids[name] = topic.ID
+		}
+	}
+	return ids, nil
 }
 
 // provide starts the cluster, or connects to it.
@@ -267,7 +280,7 @@ func (r *run) connect(ctx context.Context, log zerolog.Logger) (*provided, error
 	if err != nil {
 		return nil, err
 	}
-	return &provided{kafka: k, client: k.ClientOptions(), breaker: k, tls: k.UpstreamTLS, topicIDs: k.TopicIDs}, nil
+	return &provided{kafka: k, client: k.ClientOptions(), breaker: k, tls: k.UpstreamTLS}, nil
 }
 
 // attended starts brokers under the subprocess reaper, so that they never outlive this process.

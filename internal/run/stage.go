@@ -289,7 +289,7 @@ func (r *run) openTaps(context.Context) error {
 		Upstreams: upstreams, Log: r.options.Log, Interceptor: interceptor, Group: r.observedGroup(),
 		KeepMetadata: slices.ContainsFunc(r.header.Consumers, func(c history.Consumer) bool {
 			return c.Contract.OffsetMetadata != ""
-		}), TopicIDs: r.cluster.topicIDs,
+		}), TopicIDs: r.topicIDs,
 	})
 	for instance := range r.header.Instances {
 		bootstrap, err := r.tap.OpenAt(instance, r.portsOf(instance).kafka)

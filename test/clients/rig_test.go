@@ -1,6 +1,7 @@
 package clients_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -151,6 +152,7 @@ func (c *cluster) newRig(t *testing.T) *rig {
 	r.tap = tap.New(tap.Config{
 		Clock: r.clock, Sink: r.events, NextOp: r.nextOp, IDs: r.ids, Topics: r.topics(),
 		Upstreams: upstreams, Group: r.group, Log: zerolog.New(r.warnings).Level(zerolog.WarnLevel), Interceptor: r.spoken,
+		TopicIDs: r.topicIDs,
 	})
 	bootstrap, err := r.tap.Open(0)
 	if err != nil {
@@ -163,6 +165,15 @@ func (c *cluster) newRig(t *testing.T) *rig {
 		}
 	})
 	return r
+}
+
+func (r *rig) topicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
+	ids := map[string][16]byte{}
+	topics, err := r.admin.ListTopics(ctx, names...)
+	for name, topic := range topics {
+		ids[name] = topic.ID
+	}
+	return ids, err
 }
 
 func (r *rig) topics() []history.Topic {

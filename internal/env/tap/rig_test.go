@@ -2,6 +2,7 @@ package tap
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 )
 
 func TestMain(m *testing.M) {
@@ -92,6 +94,9 @@ func newRig(t testing.TB, upstreams []Upstream, adapt func(*Config)) *rig {
 	config := Config{
 		Clock: r.clock, Sink: r.log, NextOp: func() int64 { return op.Add(1) }, IDs: r.ids, Topics: runTopics(),
 		Upstreams: upstreams, Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel),
+		TopicIDs: func(context.Context, []string) (map[string][16]byte, error) {
+			return nil, errors.New("no id but those in answers is known")
+		},
 	}
 	if os.Getenv("TAP_LOG") != "" {
 		config.Log = zerolog.New(os.Stderr)
@@ -135,7 +140,12 @@ func cluster(t testing.TB, brokers int, adapt func(*Config), options ...kfake.Op
 	for node, address := range c.ListenAddrs() {
 		upstreams = append(upstreams, Upstream{NodeID: int32(node), Dial: network.Upstream{Address: address}.Connect})
 	}
-	return c, newRig(t, upstreams, adapt)
+	return c, newRig(t, upstreams, func(config *Config) {
+		config.TopicIDs = kafkatest.TopicIDs(c)
+		if adapt != nil {
+			adapt(config)
+		}
+	})
 }
 
 func client(t testing.TB, bootstrap string, options ...kgo.Opt) *kgo.Client {

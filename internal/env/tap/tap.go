@@ -30,7 +30,7 @@ type Upstream struct {
 	TLS *tls.Config
 }
 
-// Config configures a tap. Clock, Sink, NextOp and IDs are required.
+// Config configures a tap. Clock, Sink, NextOp, IDs and TopicIDs are required.
 type Config struct {
 	Clock history.Clock
 	Sink  history.Sink
@@ -48,8 +48,7 @@ type Config struct {
 	// meaning.
 	KeepMetadata bool
 	// TopicIDs returns the ids of topics, as far as they have any. It is called, by one caller at a time, when the
-	// subject uses an id that no answer has revealed to the tap. With nil the tap asks a broker itself, without
-	// credentials; a cluster with authentication does not answer that.
+	// subject uses an id that no answer has revealed to the tap, which has no credentials to ask brokers itself.
 	TopicIDs func(ctx context.Context, names []string) (map[string][16]byte, error)
 	Log      zerolog.Logger
 	// Interceptor acts on requests; nil lets all pass.

@@ -1,13 +1,9 @@
 package tap
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -26,15 +22,14 @@ type partition struct {
 }
 
 // topics finds the run's topics by name and by id. Ids are learned from passing answers, so a client can hardly use
-// an unknown one. If it does (a consumer group assignment may come before the metadata), the tap queries the id
-// itself.
+// an unknown one. If it does (a consumer group assignment may come before the metadata), the tap asks for it.
 type topics struct {
 	list   []history.Topic
 	byName map[string]int16
 
 	mu    sync.RWMutex
 	names map[[16]byte]string // "" for an id that is known to belong to none of the run's topics
-	asked time.Time           // of the last failed query, so that a dead link is not queried for each frame
+	asked time.Time           // of the last failed query, so that brokers that are down are not queried for each frame
 	// missing holds the topics that did not exist when a client last asked for them.
 	missing map[string]bool
 }
@@ -42,8 +37,6 @@ type topics struct {
 const (
 	askLimit = 2 * time.Second
 	askPause = time.Second
-	// askVersion is the first Metadata version with topic ids.
-	askVersion = 10
 )
 
 func newTopics(list []history.Topic) *topics {
@@ -108,7 +101,7 @@ func (c *conn) nameOf(id [16]byte) string {
 	if name, known := c.tap.topics.name(id); known {
 		return name
 	}
-	if err := c.tap.topics.ask(c.resolver(), id); err != nil {
+	if err := c.tap.topics.ask(c.tap.TopicIDs, id); err != nil {
 		c.log.Warn().Err(err).Msg("a topic id is not known: what is done with that topic is not recorded now")
 		return ""
 	}
@@ -126,14 +119,6 @@ func (t *topics) idOf(name string) (found [16]byte) {
 		}
 	}
 	return found
-}
-
-// resolver returns the function that queries topic ids: the one in the tap's Config, or a query to the broker.
-func (c *conn) resolver() func(context.Context, []string) (map[string][16]byte, error) {
-	if c.tap.TopicIDs != nil {
-		return c.tap.TopicIDs
-	}
-	return c.to.topicIDs
 }
 
 // ask learns the ids of the run's topics. An id that belongs to none of them is noted as foreign.
@@ -169,74 +154,6 @@ func (t *topics) ask(resolve func(context.Context, []string) (map[string][16]byt
 		t.names[id] = ""
 	}
 	return nil
-}
-
-// topicIDs queries the broker, on a separate connection and without credentials.
-func (u Upstream) topicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
-	link, err := u.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = link.Close() }()
-	deadline, _ := ctx.Deadline() // no deadline here means none for the link either
-	if err := link.SetDeadline(deadline); err != nil {
-		return nil, err
-	}
-	request := kmsg.NewPtrMetadataRequest()
-	request.SetVersion(askVersion)
-	for i := range names {
-		topic := kmsg.NewMetadataRequestTopic()
-		topic.Topic = &names[i]
-		request.Topics = append(request.Topics, topic)
-	}
-	if _, err := link.Write(kmsg.NewRequestFormatter().AppendRequest(nil, request, 1)); err != nil {
-		return nil, err
-	}
-	response, err := readMetadata(link)
-	if err != nil {
-		return nil, err
-	}
-	ids := map[string][16]byte{}
-	for _, topic := range response.Topics {
-		if topic.Topic != nil && topic.ErrorCode == 0 {
-			ids[*topic.Topic] = topic.TopicID
-		}
-	}
-	return ids, nil
-}
-
-// open opens a connection to the broker.
-func (u Upstream) open(ctx context.Context) (net.Conn, error) {
-	conn, err := u.Dial(ctx)
-	if err != nil || u.TLS == nil {
-		return conn, err
-	}
-	secured := tls.Client(conn, u.TLS)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secured, nil
-}
-
-// readMetadata reads the answer to the first request on a connection.
-func readMetadata(link net.Conn) (*kmsg.MetadataResponse, error) {
-	var pool frames
-	answer, err := pool.read(bufio.NewReader(link))
-	if err != nil {
-		return nil, err
-	}
-	head := header{key: keyMetadata, version: askVersion, flexible: true}
-	body, err := head.responseHeader(answer.payload())
-	if err != nil {
-		return nil, err
-	}
-	if binary.BigEndian.Uint32(answer.payload()) != 1 {
-		return nil, fmt.Errorf("the answer belongs to another request")
-	}
-	response := kmsg.NewPtrMetadataResponse()
-	response.SetVersion(askVersion)
-	return response, response.ReadFrom(answer.payload()[body:])
 }
 
 // learnTopics learns the topic ids in a response.

@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -58,4 +59,17 @@ func Start(t *testing.T, log *Log, partitions int32, topics []string,
 		}
 	})
 	return cluster, client
+}
+
+// TopicIDs returns the ids of the cluster's topics by name, as a tap asks for them.
+func TopicIDs(cluster *kfake.Cluster) func(context.Context, []string) (map[string][16]byte, error) {
+	return func(_ context.Context, names []string) (map[string][16]byte, error) {
+		ids := map[string][16]byte{}
+		for _, name := range names {
+			if topic := cluster.TopicInfo(name); topic != nil {
+				ids[name] = topic.TopicID
+			}
+		}
+		return ids, nil
+	}
 }

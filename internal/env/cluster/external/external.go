@@ -211,22 +211,6 @@ func (k *Kafka) UpstreamTLS(broker cluster.Broker) *tls.Config {
 	return config
 }
 
-// TopicIDs returns the ids of existing topics by name; none on a cluster without ids (before Kafka 2.8). The tap
-// queries them here because it has no credentials of its own.
-func (k *Kafka) TopicIDs(ctx context.Context, names []string) (map[string][16]byte, error) {
-	metadata, err := k.metadata(ctx, k.client, names)
-	if err != nil {
-		return nil, err
-	}
-	ids := map[string][16]byte{}
-	for _, topic := range metadata.Topics {
-		if topic.ErrorCode == 0 && topic.Topic != nil && topic.TopicID != ([16]byte{}) {
-			ids[*topic.Topic] = topic.TopicID
-		}
-	}
-	return ids, nil
-}
-
 // Describe describes the cluster for the run's record, without hosts: "external, SASL_SSL, SCRAM-SHA-256, 3
 // brokers".
 func (k *Kafka) Describe() string {

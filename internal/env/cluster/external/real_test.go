@@ -232,7 +232,10 @@ func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 		Upstreams: []tap.Upstream{{
 			NodeID: 101, Dial: network.Upstream{Address: k.Brokers()[0].Address}.Connect, TLS: k.UpstreamTLS(k.Brokers()[0]),
 		}},
-		Log: zerolog.Nop(), TopicIDs: k.TopicIDs,
+		Log: zerolog.Nop(), TopicIDs: func(ctx context.Context, names []string) (map[string][16]byte, error) {
+			topics, err := k.admin.ListTopics(ctx, names...)
+			return map[string][16]byte{names[0]: topics[names[0]].ID}, err
+		},
 	})
 	defer front.Close()
 	bootstrap, err := front.Open(0)

@@ -465,21 +465,6 @@ func TestCloseWithoutTheCluster(t *testing.T) {
 	}
 }
 
-func TestTopicIDs(t *testing.T) {
-	c := start(t, 1)
-	k := connect(t, plainConfig(c), Options{})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
-	ids, err := k.TopicIDs(within(t), []string{prefix + ".input", "absent"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := theirs(t, c).topics(t)[prefix+".input"].TopicID; len(ids) != 1 || ids[prefix+".input"] != want {
-		t.Errorf("ids %v, want %v", ids, want)
-	}
-}
-
 // TestShareGroupsAreRemoved checks that removing a share group (KIP-932) also removes the setting that a run made
 // for it, and that another group's setting stays.
 func TestShareGroupsAreRemoved(t *testing.T) {
