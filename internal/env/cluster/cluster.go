@@ -7,9 +7,32 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
 	"maps"
 	"time"
 )
+
+// MaxBrokers is the maximum number of brokers of a cluster that dlqbench starts.
+const MaxBrokers = 9
+
+// CheckSize rejects other numbers of brokers.
+func CheckSize(brokers int) error {
+	if brokers < 1 || brokers > MaxBrokers {
+		return fmt.Errorf("%d brokers were asked for: 1 to %d are possible", brokers, MaxBrokers)
+	}
+	return nil
+}
+
+// NewID returns a random id in Kafka's form, 22 letters of base64. Tools would take one that begins with a dash for an
+// option.
+func NewID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	id[0] &= 0x7f           // the first letter comes before the dash
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
 
 // Broker is one broker of a cluster.
 type Broker struct {
@@ -55,6 +78,13 @@ const (
 func Counted(changes map[string]int) map[string]int {
 	maps.DeleteFunc(changes, func(_ string, count int) bool { return count <= 0 })
 	return changes
+}
+
+// During returns a context that also ends with a cluster's life, with its cause.
+func During(ctx, life context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // Sleep waits between two looks at a cluster. It returns the cause if ctx ends first.

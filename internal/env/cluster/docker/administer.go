@@ -46,7 +46,7 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	if k.closed {
 		return fmt.Errorf("creating topics: %w", ErrClosed)
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.ended)
 	defer release()
 	return k.administer(func(a *admin.Admin) error { return a.CreateTopics(ctx, topics) })
 }
@@ -87,7 +87,7 @@ func (k *Kafka) MoveLeaders(ctx context.Context, id int32) (changed map[string]i
 	if _, err := k.findAlive(ctx, id); err != nil {
 		return nil, fmt.Errorf("moving the leaders off broker %d: %w", id, err)
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.ended)
 	defer release()
 	err = k.administer(func(a *admin.Admin) error { changed, err = a.MoveLeaders(ctx, id); return err })
 	return changed, err
@@ -105,7 +105,7 @@ func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string
 		n.returns = true
 		return map[string]int{}, nil
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.ended)
 	defer release()
 	err = k.administer(func(a *admin.Admin) error { changed, err = a.ReturnLeaders(ctx, id); return err })
 	return changed, err
@@ -119,7 +119,7 @@ func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int
 	if k.closed {
 		return 0, 0, fmt.Errorf("moving the coordinator of group %s: %w", group, ErrClosed)
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.ended)
 	defer release()
 	err = k.administer(func(a *admin.Admin) error { from, to, err = a.MoveCoordinator(ctx, group); return err })
 	return from, to, err

@@ -131,7 +131,7 @@ func (k *Kafka) StartBroker(ctx context.Context, id int32) error {
 }
 
 func (k *Kafka) startAgain(ctx context.Context, n *node) error {
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.ended)
 	defer release()
 	if _, err := k.engine.ContainerStart(ctx, n.container.ID, client.ContainerStartOptions{}); err != nil {
 		if engine.PortTaken(err) {
@@ -217,7 +217,7 @@ func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]
 }
 
 func (k *Kafka) resume(ctx context.Context, n *node) (map[string]int, error) {
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.ended)
 	defer release()
 	changes := map[string]int{}
 	if k.quorate() {

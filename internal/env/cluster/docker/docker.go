@@ -3,8 +3,6 @@ package docker
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -21,9 +19,6 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/env/engine"
 )
-
-// MaxBrokers is the maximum number of brokers.
-const MaxBrokers = 9
 
 // DefaultImage is the image used when none is named.
 const DefaultImage = "apache/kafka:4.4.0"
@@ -43,7 +38,7 @@ var ErrClosed = errors.New("the cluster of containers is closed")
 
 // Options configure a cluster of containers.
 type Options struct {
-	// Brokers is the number of brokers, 1 to MaxBrokers.
+	// Brokers is the number of brokers, 1 to cluster.MaxBrokers.
 	Brokers int
 	// Image is a container image of Apache Kafka that is configured like apache/kafka, by KAFKA_ variables; default
 	// DefaultImage. It is pulled if the engine does not have it.
@@ -108,8 +103,8 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 }
 
 func (o Options) check() error {
-	if o.Brokers < 1 || o.Brokers > MaxBrokers {
-		return fmt.Errorf("%d brokers were asked for: 1 to %d are possible", o.Brokers, MaxBrokers)
+	if err := cluster.CheckSize(o.Brokers); err != nil {
+		return err
 	}
 	if o.RunID == "" || strings.Trim(o.RunID, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != "" {
 		return fmt.Errorf("the run id %q is to name containers: only letters, digits, '_', '.' and '-' are possible", o.RunID)
@@ -128,10 +123,7 @@ func (k *Kafka) start(ctx context.Context) error {
 	if err := k.makeNetwork(ctx); err != nil {
 		return err
 	}
-	clusterID, err := newClusterID()
-	if err != nil {
-		return err
-	}
+	clusterID := cluster.NewID()
 	for number := range int32(k.options.Brokers) {
 		k.nodes = append(k.nodes, &node{number: number + 1})
 	}
@@ -151,24 +143,6 @@ func (k *Kafka) start(ctx context.Context) error {
 		return err
 	}
 	return k.allowShareGroups(ctx)
-}
-
-// during returns a context that also ends when the cluster is closed.
-func (k *Kafka) during(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(k.ended, func() { cancel(ErrClosed) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
-// newClusterID creates an id in Kafka's form: 16 random bytes in base64.
-func newClusterID() (string, error) {
-	var id [16]byte
-	if _, err := rand.Read(id[:]); err != nil {
-		return "", fmt.Errorf("making a cluster id: %w", err)
-	}
-	// Tools take an id that begins with a dash for an option.
-	id[0] &= 0x7f
-	return base64.RawURLEncoding.EncodeToString(id[:]), nil
 }
 
 // Brokers returns all brokers, running or stopped, in order.

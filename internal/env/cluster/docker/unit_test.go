@@ -82,15 +82,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestClusterID(t *testing.T) {
-	for range 200 {
-		id, err := newClusterID()
-		if err != nil || len(id) != 22 || strings.HasPrefix(id, "-") {
-			t.Fatalf("%q, %v", id, err)
-		}
-	}
-}
-
 // Clients' connections are distinguished from the broker's own, and from sockets that listen, are closing, or lead
 // elsewhere.
 func TestSocketTable(t *testing.T) {

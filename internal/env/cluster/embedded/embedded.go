@@ -18,15 +18,12 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/memconn"
 )
 
-// MaxBrokers is the maximum number of brokers.
-const MaxBrokers = 9
-
 // ErrClosed is returned by calls on a cluster that was closed.
 var ErrClosed = errors.New("the embedded Kafka is closed")
 
 // Options configure an embedded Kafka.
 type Options struct {
-	// Brokers is the number of brokers, 1 to MaxBrokers.
+	// Brokers is the number of brokers, 1 to cluster.MaxBrokers.
 	Brokers int
 	// Dir is the folder for logs, groups and producers. It is created. It must not be in use by another cluster.
 	Dir string
@@ -105,8 +102,8 @@ const minSessionTimeout = time.Second
 const maxSessionTimeout = 30 * time.Minute
 
 func (o Options) check(ctx context.Context) error {
-	if o.Brokers < 1 || o.Brokers > MaxBrokers {
-		return fmt.Errorf("%d brokers were asked for: 1 to %d are possible", o.Brokers, MaxBrokers)
+	if err := cluster.CheckSize(o.Brokers); err != nil {
+		return err
 	}
 	if o.Dir == "" {
 		return errors.New("no directory for its data was given")

@@ -108,7 +108,7 @@ func brokerIDs(response *kmsg.MetadataResponse) string {
 }
 
 func TestBrokersAreNumberedFromOne(t *testing.T) {
-	for _, brokers := range []int{1, 3, MaxBrokers} {
+	for _, brokers := range []int{1, 3, cluster.MaxBrokers} {
 		t.Run(strconv.Itoa(brokers), func(t *testing.T) {
 			e := start(t, brokers, cluster.Topic{Name: "input", Partitions: 2 * brokers})
 			c := client(t, e)
@@ -142,7 +142,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		call func() error
 	}{
 		{"10 brokers were asked for", func() error {
-			_, err := Start(ctx, Options{Brokers: MaxBrokers + 1, Dir: t.TempDir()})
+			_, err := Start(ctx, Options{Brokers: cluster.MaxBrokers + 1, Dir: t.TempDir()})
 			return err
 		}},
 		{"no directory", func() error { _, err := Start(ctx, Options{Brokers: 1}); return err }},

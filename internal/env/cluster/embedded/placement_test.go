@@ -14,7 +14,7 @@ import (
 // if that is alive; reserved brokers hold only their own topics; no broker is a replica twice.
 func TestPlacement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		brokers := rapid.IntRange(1, MaxBrokers).Draw(t, "brokers")
+		brokers := rapid.IntRange(1, cluster.MaxBrokers).Draw(t, "brokers")
 		l := newLayout(brokers)
 		reserved := map[int32]bool{}
 		for i := range rapid.IntRange(1, 4).Draw(t, "topics") {

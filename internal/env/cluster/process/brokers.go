@@ -70,7 +70,7 @@ func (k *Kafka) breaking(ctx context.Context, doing string, id int32, do func(co
 	}
 	if err == nil {
 		var release func()
-		ctx, release = k.during(ctx)
+		ctx, release = cluster.During(ctx, k.life)
 		defer release()
 		err = do(ctx, n)
 	}
@@ -273,7 +273,7 @@ func (k *Kafka) startBroker(ctx context.Context, id int32) error {
 			return fmt.Errorf("%w: another program listens on %s", errPortInUse, address(port))
 		}
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.life)
 	defer release()
 	if err := k.startNode(n); err != nil {
 		return err
@@ -344,7 +344,7 @@ func (k *Kafka) ResumeBroker(ctx context.Context, id int32) (changed map[string]
 	n, err := k.find(ctx, id)
 	if err == nil {
 		var release func()
-		ctx, release = k.during(ctx)
+		ctx, release = cluster.During(ctx, k.life)
 		defer release()
 		changed, err = k.resume(ctx, n)
 	}
@@ -409,7 +409,7 @@ func (k *Kafka) ReturnLeaders(ctx context.Context, id int32) (changed map[string
 	if _, err := k.find(ctx, id); err != nil {
 		return nil, fmt.Errorf("moving the leaders back to broker %d: %w", id, err)
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.life)
 	defer release()
 	return k.admin.ReturnLeaders(ctx, id)
 }
@@ -421,7 +421,7 @@ func (k *Kafka) MoveCoordinator(ctx context.Context, group string) (from, to int
 	if k.closed {
 		return 0, 0, fmt.Errorf("moving the coordinator of group %s: %w", group, ErrClosed)
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.life)
 	defer release()
 	return k.admin.MoveCoordinator(ctx, group)
 }

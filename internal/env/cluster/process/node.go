@@ -2,8 +2,6 @@ package process
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 )
@@ -124,14 +123,10 @@ func (n *node) lay(c *config) error {
 	}
 	settings := n.settings(c)
 	maps.Copy(settings, c.extra)
-	directory, err := uuid()
-	if err != nil {
-		return err
-	}
 	files := map[string][]byte{
 		filepath.Join(n.dir, settingsFile): []byte(properties(settings)),
 		filepath.Join(data, metaFile): []byte(properties(map[string]string{
-			"version": "1", "cluster.id": c.clusterID, "node.id": fmt.Sprint(n.number), "directory.id": directory,
+			"version": "1", "cluster.id": c.clusterID, "node.id": fmt.Sprint(n.number), "directory.id": cluster.NewID(),
 		})),
 	}
 	for path, content := range c.formatted {
@@ -146,20 +141,6 @@ func (n *node) lay(c *config) error {
 		}
 	}
 	return nil
-}
-
-// uuid returns a random id in Kafka's form, 22 letters of base64. Tools would take one that begins with a dash for
-// an option.
-func uuid() (string, error) {
-	for {
-		var bytes [16]byte
-		if _, err := rand.Read(bytes[:]); err != nil {
-			return "", err
-		}
-		if text := base64.RawURLEncoding.EncodeToString(bytes[:]); text[0] != '-' {
-			return text, nil
-		}
-	}
 }
 
 // arguments returns the node's arguments for java. The heap is small and the compiler fast, because a run lasts

@@ -118,12 +118,8 @@ func (c *config) format(ctx context.Context, work, keep string) error {
 	if err := os.WriteFile(settings, []byte(properties(nodes[0].settings(&sample))), 0o600); err != nil {
 		return err
 	}
-	id, err := uuid()
-	if err != nil {
-		return err
-	}
 	args := []string{"-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", c.kafka.ClassPath(),
-		"kafka.tools.StorageTool", "format", "-t", id, "-c", settings}
+		"kafka.tools.StorageTool", "format", "-t", cluster.NewID(), "-c", settings}
 	if sharePreview(c.version) {
 		args = append(args, "--feature", "share.version=1")
 	}

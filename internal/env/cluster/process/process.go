@@ -21,9 +21,6 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/ports"
 )
 
-// MaxBrokers is the maximum number of brokers.
-const MaxBrokers = 9
-
 // ErrClosed is returned by calls on a cluster that was closed.
 var ErrClosed = errors.New("the brokers were ended")
 
@@ -50,7 +47,7 @@ const logsDir = "logs"
 
 // Options configure a cluster of processes.
 type Options struct {
-	// Brokers is the number of brokers, 1 to MaxBrokers.
+	// Brokers is the number of brokers, 1 to cluster.MaxBrokers.
 	Brokers int
 	// Dir is the folder for data, settings and logs. It is created. It must not be in use by another cluster.
 	Dir string
@@ -98,8 +95,8 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 }
 
 func start(ctx context.Context, options Options) (*Kafka, error) {
-	if options.Brokers < 1 || options.Brokers > MaxBrokers {
-		return nil, fmt.Errorf("%d brokers were asked for: 1 to %d are possible", options.Brokers, MaxBrokers)
+	if err := cluster.CheckSize(options.Brokers); err != nil {
+		return nil, err
 	}
 	if options.Dir == "" || options.Kafka == nil {
 		return nil, errors.New("no directory, or no Kafka to run, was given")
@@ -131,12 +128,10 @@ func start(ctx context.Context, options Options) (*Kafka, error) {
 }
 
 // launch tries once to start a cluster on newly drawn ports.
-func launch(ctx context.Context, c *config, options Options) (_ *Kafka, err error) {
+func launch(ctx context.Context, c *config, options Options) (*Kafka, error) {
 	c.brokers, c.dir, c.extra, c.nodes = options.Brokers, options.Dir, options.Settings,
 		makeNodes(options.Brokers, options.Dir)
-	if c.clusterID, err = uuid(); err != nil {
-		return nil, err
-	}
+	c.clusterID = cluster.NewID()
 	free, err := ports.Free(3 * len(c.nodes))
 	if err != nil {
 		return nil, err
@@ -161,7 +156,7 @@ func (k *Kafka) open(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("the brokers were not ready after %s; their "+
 		"logs are in %s", startLimit, filepath.Join(k.config.dir, logsDir)))
 	defer cancel()
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.life)
 	defer release()
 	if err := k.lay(); err != nil {
 		return fmt.Errorf("writing the brokers' settings: %w", err)
@@ -211,13 +206,6 @@ func (k *Kafka) lay() error {
 	}
 	_, file, content := logging(k.config.version)
 	return os.WriteFile(filepath.Join(k.config.dir, file), []byte(content), 0o644)
-}
-
-// during returns a context that also ends with the cluster's life, with its cause.
-func (k *Kafka) during(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(k.life, func() { cancel(context.Cause(k.life)) })
-	return ctx, func() { stop(); cancel(nil) }
 }
 
 // startNode starts a node's process and watches it.
@@ -338,7 +326,7 @@ func (k *Kafka) CreateTopics(ctx context.Context, topics []cluster.Topic) error 
 	if k.closed {
 		return fmt.Errorf("creating topics: %w", ErrClosed)
 	}
-	ctx, release := k.during(ctx)
+	ctx, release := cluster.During(ctx, k.life)
 	defer release()
 	return k.admin.CreateTopics(ctx, topics)
 }

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/ports"
 )
@@ -100,7 +101,7 @@ func TestFormatted(t *testing.T) {
 
 // Any one broker may be missing: the remaining controllers are still the majority.
 func TestNodes(t *testing.T) {
-	for brokers := 1; brokers <= MaxBrokers; brokers++ {
+	for brokers := 1; brokers <= cluster.MaxBrokers; brokers++ {
 		nodes := makeNodes(brokers, "dir")
 		count, controllers, mixed := 0, 0, 0
 		for i, n := range nodes {
