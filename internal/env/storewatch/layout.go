@@ -3,7 +3,6 @@ package storewatch
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/dlqbench/dlqbench/history"
 )
@@ -122,17 +121,4 @@ func (c *Columns) list() []string {
 		c.SourceTopic, c.SourcePartition, c.SourceOffset, c.LetterTopic, c.LetterPartition, c.LetterOffset, c.Payload,
 		c.EventID,
 	}
-}
-
-// selected returns the column list for a SELECT, with NULL for missing columns. prefix precedes each column.
-func (c *Columns) selected(prefix string) string {
-	names := c.list()
-	for i, one := range names {
-		if one == "" {
-			names[i] = "NULL"
-		} else {
-			names[i] = prefix + one
-		}
-	}
-	return strings.Join(names, ", ")
 }

@@ -105,7 +105,7 @@ func (c *collection) changes(ctx context.Context) ([]change, error) {
 	}
 	c.rows = found
 	for i := range all {
-		c.told[all[i].id] = all[i].now
+		c.told[all[i].now.id] = all[i].now
 	}
 	return all, nil
 }
@@ -142,10 +142,7 @@ func (c *collection) untold(now *row, kept []transition) (all []change) {
 			after.retries++
 		}
 		after.resolution = now.resolution
-		all = append(all, change{
-			id: now.id, at: one.At.UTC(), oldStatus: one.From, oldHeld: one.HeldFrom, status: one.To, held: one.HeldTo,
-			now: &after,
-		})
+		all = append(all, change{at: one.At.UTC(), oldStatus: one.From, oldHeld: one.HeldFrom, now: &after})
 		before = &after
 	}
 	return all

@@ -28,17 +28,13 @@ type spot struct {
 	offset    int64
 }
 
-// change is a change of an entry: its previous and its new status ("" if it did not, or does not, exist), and the
-// present content of the row.
+// change is a change of an entry: its previous status, and the row after it, as far as it is known. A status is "" if
+// the entry did not, or does not, exist.
 type change struct {
-	id                 string
 	oldStatus, oldHeld string
-	status, held       string
 	now                *row
-	// details contains the other properties of the entry, nil if they have to be looked up.
-	details *row
-	at      time.Time // zero: the table does not contain it
-	polled  bool
+	at                 time.Time // zero: the table does not contain it
+	polled             bool
 }
 
 // scanned creates a row from the columns' values, in the order of Columns.list.
@@ -137,10 +133,9 @@ func compare(before, found map[string]*row) (all []change) {
 		now, old := found[id], before[id]
 		switch {
 		case old == nil:
-			all = append(all, change{id: id, now: now, status: now.status, held: now.held, polled: true})
+			all = append(all, change{now: now, polled: true})
 		case !old.same(now):
-			all = append(all, change{id: id, now: now, status: now.status, held: now.held, oldStatus: old.status,
-				oldHeld: old.held, polled: true})
+			all = append(all, change{now: now, oldStatus: old.status, oldHeld: old.held, polled: true})
 		}
 	}
 	return append(all, gone(before, found)...)
@@ -151,8 +146,8 @@ func compare(before, found map[string]*row) (all []change) {
 func gone(before, found map[string]*row) (all []change) {
 	for _, id := range slices.Sorted(maps.Keys(before)) {
 		if old := before[id]; found[id] == nil {
-			all = append(all, change{id: id, now: &row{id: id, version: old.version, retries: old.retries},
-				oldStatus: old.status, oldHeld: old.held, polled: true})
+			all = append(all, change{now: &row{id: id, version: old.version, retries: old.retries}, oldStatus: old.status,
+				oldHeld: old.held, polled: true})
 		}
 	}
 	return all

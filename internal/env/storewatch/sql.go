@@ -1,6 +1,7 @@
 package storewatch
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -125,14 +126,10 @@ func (d *database) audited(ctx context.Context) ([]change, error) {
 			return
 		}
 		read = append(read, seq)
-		one := change{
-			id: text(v[2]), at: moment(v[1]), oldStatus: text(v[3]), oldHeld: text(v[4]), status: text(v[5]), held: text(v[6]),
-			now: &row{
-				id: text(v[2]), status: text(v[5]), held: text(v[6]), lockedBy: text(v[7]), version: number(v[8]),
-				retries: number(v[9]), next: moment(v[10]), lease: moment(v[11]), resolution: text(v[12]), strategy: text(v[13]),
-			},
-		}
-		all = append(all, one)
+		all = append(all, change{at: moment(v[1]), oldStatus: text(v[3]), oldHeld: text(v[4]), now: &row{
+			id: text(v[2]), status: text(v[5]), held: text(v[6]), lockedBy: text(v[7]), version: number(v[8]),
+			retries: number(v[9]), next: moment(v[10]), lease: moment(v[11]), resolution: text(v[12]), strategy: text(v[13]),
+		}})
 	}, ask, args...)
 	if err != nil {
 		return nil, err
@@ -159,15 +156,22 @@ func (d *database) compared(ctx context.Context) ([]change, error) {
 
 // table calls see for each existing entry.
 func (d *database) table(ctx context.Context, see func(*row)) error {
+	return d.each(ctx, len(d.layout.Columns.list()), func(values []any) { see(scanned(values)) }, d.selected())
+}
+
+// selected is the query for the entries, in the order of Columns.list, with NULL for missing columns.
+func (d *database) selected() string {
 	names := d.layout.Columns.list()
-	ask := "SELECT " + d.layout.Columns.selected("") + " FROM " + d.layout.Table
-	return d.each(ctx, len(names), func(values []any) { see(scanned(values)) }, ask)
+	for i, name := range names {
+		names[i] = cmp.Or(name, "NULL")
+	}
+	return "SELECT " + strings.Join(names, ", ") + " FROM " + d.layout.Table
 }
 
 // details returns the entry in its present state, nil if it does not exist.
 func (d *database) details(ctx context.Context, id string) (*row, error) {
 	var found *row
-	ask := "SELECT " + d.layout.Columns.selected("") + " FROM " + d.layout.Table + " WHERE " + d.layout.Columns.ID + " = "
+	ask := d.selected() + " WHERE " + d.layout.Columns.ID + " = "
 	if d.postgres {
 		ask += "$1"
 	} else {

@@ -343,7 +343,7 @@ func (d *database) states(t *testing.T) string {
 	must(t, err)
 	var words []string
 	for _, one := range changes {
-		words = append(words, strings.TrimPrefix(one.status, "dlq_"))
+		words = append(words, strings.TrimPrefix(one.now.status, "dlq_"))
 	}
 	return strings.Join(words, " ")
 }

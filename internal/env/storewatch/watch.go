@@ -241,7 +241,7 @@ func (w *Watcher) note(kind history.Kind, what string, aux time.Duration) {
 
 // tell writes a change into the history.
 func (w *Watcher) tell(ctx context.Context, one *change) error {
-	known, err := w.meet(ctx, one)
+	known, err := w.meet(ctx, one.now.id, nil)
 	if err != nil {
 		return err
 	}
@@ -252,10 +252,10 @@ func (w *Watcher) tell(ctx context.Context, one *change) error {
 	if one.oldStatus != "" {
 		said.From, _ = w.cfg.Layout.state(one.oldStatus, one.oldHeld)
 	}
-	if one.status != "" {
-		to, understood := w.cfg.Layout.state(one.status, one.held)
+	if one.now.status != "" {
+		to, understood := w.cfg.Layout.state(one.now.status, one.now.held)
 		if said.To = to; !understood {
-			said.Word = one.status
+			said.Word = one.now.status
 		}
 	}
 	ended := said.To == history.StoreResolved || said.To == history.StoreArchived
@@ -311,18 +311,18 @@ func (w *Watcher) topic(name string) int16 {
 	return history.None
 }
 
-// meet returns the known state of the entry, which is looked up when the entry is first observed.
-func (w *Watcher) meet(ctx context.Context, one *change) (*entry, error) {
+// meet returns the known state of the entry. When the entry is first observed, this is that of the whole row found, or
+// of the row that is looked up if found is nil.
+func (w *Watcher) meet(ctx context.Context, id string, found *row) (*entry, error) {
 	w.mu.Lock()
-	known := w.known[one.id]
+	known := w.known[id]
 	w.mu.Unlock()
 	if known != nil {
 		return known, nil
 	}
-	found := one.details
 	if found == nil {
 		var err error
-		if found, err = w.db.details(ctx, one.id); err != nil {
+		if found, err = w.db.details(ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -335,7 +335,7 @@ func (w *Watcher) meet(ctx context.Context, one *change) (*entry, error) {
 	defer w.mu.Unlock()
 	w.count++
 	known.number = w.count
-	w.known[one.id] = known
+	w.known[id] = known
 	return known, nil
 }
 
@@ -362,7 +362,7 @@ func (w *Watcher) Audit(ctx context.Context) error {
 		return fmt.Errorf("auditing the dead-letter store: %w", err)
 	}
 	for _, one := range rows {
-		known, err := w.meet(ctx, &change{id: one.id, details: one})
+		known, err := w.meet(ctx, one.id, one)
 		if err != nil {
 			return fmt.Errorf("auditing the dead-letter store: %w", err)
 		}

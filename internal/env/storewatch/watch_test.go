@@ -59,7 +59,7 @@ func scriptedWatcher(t *testing.T, db entries) (*Watcher, *events) {
 
 // pending is an entry when it appears.
 func pending(id string) change {
-	return change{id: id, status: "dlq_pending", now: &row{id: id, status: "dlq_pending", version: 1}}
+	return change{now: &row{id: id, status: "dlq_pending", version: 1}}
 }
 
 // After a clock was put forward or back, the uncertainty grows by the jump, and the history records it.
