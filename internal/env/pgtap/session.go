@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 
@@ -255,7 +256,7 @@ func read(reader *bufio.Reader, m message, buffer []byte) ([]byte, error) {
 
 // replicates reports whether a startup packet asks for replication.
 func replicates(packet []byte) bool {
-	fields := splitZero(packet[8:])
+	fields := strings.Split(string(packet[8:]), "\x00") // names and values in turn
 	for i := 0; i+1 < len(fields); i += 2 {
 		if fields[i] == "replication" {
 			return fields[i+1] != "off" && fields[i+1] != "false" && fields[i+1] != "no" && fields[i+1] != "0"

@@ -115,15 +115,3 @@ func (t *Tap) find(data []byte) int32 {
 }
 
 func notHex(r rune) bool { return (r < '0' || r > '9') && (r|0x20 < 'a' || r|0x20 > 'f') }
-
-// splitZero returns the texts that end with a zero byte.
-func splitZero(data []byte) []string {
-	var all []string
-	for {
-		text, rest, found := bytes.Cut(data, []byte{0})
-		if !found {
-			return all
-		}
-		all, data = append(all, string(text)), rest
-	}
-}

@@ -40,7 +40,7 @@ type Attempts struct {
 	cfg       AttemptsConfig
 	records   []recordState
 	processes []processState
-	// changes are the changes that faults make to answers, nil for none; replaced under mu.
+	// changes are the changes that faults make to answers, nil before the first; replaced under mu.
 	changes atomic.Pointer[[]*change]
 
 	// open is the number of attempts being answered, answered that of the others at known records.
@@ -301,13 +301,8 @@ func (a *Attempts) Together(events []history.Event) history.Outcome {
 
 // peek returns the outcome that an attempt at the record would have alone, and whether it is the planned one.
 func (a *Attempts) peek(record, attempt int32) (outcome history.Outcome, planned bool) {
-	for _, c := range a.inForce() {
-		if c.answer == nil {
-			continue
-		}
-		if outcome, _ := c.answer(record, attempt); outcome != history.OutcomeNone {
-			return outcome, false
-		}
+	if ruling, changed := a.ruleChanged(record, attempt); changed {
+		return ruling.Outcome, false
 	}
 	if a.cfg.Other > 0 {
 		return history.OutcomeSuccess, true

@@ -85,22 +85,16 @@ func (a *Attempts) change(c *change) (end func()) {
 	c.ctx = ctx
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.setChanges(append(slices.Clone(a.inForce()), c))
+	set := append(slices.Clone(a.inForce()), c)
+	a.changes.Store(&set)
 	return func() {
 		a.mu.Lock()
-		a.setChanges(slices.DeleteFunc(slices.Clone(a.inForce()), func(other *change) bool { return other == c }))
+		set := slices.DeleteFunc(slices.Clone(a.inForce()), func(other *change) bool { return other == c })
+		a.changes.Store(&set)
 		a.mu.Unlock()
 		// Cancel last, so that a released attempt does not find the change again.
 		cancel()
 	}
-}
-
-func (a *Attempts) setChanges(list []*change) {
-	if len(list) == 0 {
-		a.changes.Store(nil)
-		return
-	}
-	a.changes.Store(&list)
 }
 
 func (a *Attempts) inForce() []*change {
