@@ -43,7 +43,7 @@ ones start quickly. An unpacked release needs no installation: set KAFKA_HOME to
 			if err != nil {
 				return err
 			}
-			if err := brokers.Prepare(command.Context(), installed, nil, a.logger(a.stderr)); err != nil {
+			if err := brokers.Prepare(command.Context(), installed, a.logger(a.stderr)); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.stdout, "Apache Kafka %s is installed in %s (%d jars)\n", version, installed.Dir, len(installed.Jars))

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
@@ -97,9 +96,6 @@ func (r *run) checkPorts(ctx context.Context) error {
 	return check("registry", r.portsOf(0).registry)
 }
 
-// commandLimit bounds a command of the user's.
-const commandLimit = time.Minute
-
 // outside returns an instance that somebody else starts. What is done to it is done by the user's commands, or in its
 // pod.
 func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
@@ -107,7 +103,7 @@ func (r *run) outside(e *scenarios.External, instance int) *subject.Outside {
 	act := func(ctx context.Context, act string) error {
 		command := procgroup.Command{Args: e.Signals.Command(strings.ToLower(act)), Dir: r.subjectDir(),
 			Env: append(subject.CleanEnvironment(os.Environ()), r.settingsOf(instance)...)}
-		if err := command.Run(ctx, commandLimit); err != nil {
+		if err := command.Run(ctx); err != nil {
 			return fmt.Errorf("the command for %s failed: %w", act, err)
 		}
 		return nil

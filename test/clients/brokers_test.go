@@ -75,7 +75,7 @@ func startCluster(t *testing.T) *cluster {
 	c := &cluster{kafka: needKafka(t), telemetry: t.TempDir()}
 	preparing, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	if err := process.Prepare(preparing, c.Installation, nil, zerolog.Nop()); err != nil {
+	if err := process.Prepare(preparing, c.Installation, zerolog.Nop()); err != nil {
 		t.Fatal(err)
 	}
 	// What was prepared for the jars serves with something behind them, too.

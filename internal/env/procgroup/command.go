@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// commandLimit bounds a command.
+const commandLimit = time.Minute
+
 // keptOutput is how much of a command's output is returned.
 const keptOutput = 2 << 10
 
@@ -23,10 +26,10 @@ type Command struct {
 	Redact func(string) string
 }
 
-// Run runs the command to its end, and kills it when the limit is over or ctx ends. The error repeats the end of the
+// Run runs the command to its end, and kills it after a minute or when ctx ends. The error repeats the end of the
 // output. Processes that the command leaves behind continue.
-func (c Command) Run(ctx context.Context, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+func (c Command) Run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	// A file, not a pipe: a process that the command leaves running may continue to write to it.
 	output, err := os.CreateTemp("", "dlqbench-command-*")
@@ -42,7 +45,7 @@ func (c Command) Run(ctx context.Context, limit time.Duration) error {
 		return nil
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("it did not end within %s", limit)
+		err = fmt.Errorf("it did not end within %s", commandLimit)
 	}
 	return fmt.Errorf("%w; it said: %s", err, c.said(output.Name()))
 }

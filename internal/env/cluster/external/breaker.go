@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// commandLimit bounds a command that the user configured.
-	commandLimit = 60 * time.Second
 	// confirmLimit bounds the wait until a command's effect is observed.
 	confirmLimit = 30 * time.Second
 	confirmPause = 100 * time.Millisecond
@@ -298,7 +296,7 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 		return name == EnvPassword || strings.HasPrefix(name, "DLQBENCH_") && strings.HasSuffix(name, "_TOKEN")
 	})
 	run := procgroup.Command{Args: []string{"sh", "-c", line}, Env: environment, Redact: k.config.redact}
-	if err := run.Run(ctx, commandLimit); err != nil {
+	if err := run.Run(ctx); err != nil {
 		return fmt.Errorf("the command for %s failed: %w", action, err)
 	}
 	return nil

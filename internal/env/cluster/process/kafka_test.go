@@ -53,7 +53,7 @@ func running(t testing.TB, brokers int) *Kafka {
 	kafka := installation(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := Prepare(t.Context(), kafka, nil, logger(t)); err != nil {
+	if err := Prepare(t.Context(), kafka, logger(t)); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -404,7 +404,7 @@ func countJava(t testing.TB) int {
 // broker is stopped, that is reported.
 func TestPortInUse(t *testing.T) {
 	kafka := installation(t)
-	if err := Prepare(t.Context(), kafka, nil, logger(t)); err != nil {
+	if err := Prepare(t.Context(), kafka, logger(t)); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
@@ -450,7 +450,7 @@ func TestPortInUse(t *testing.T) {
 // A start that is interrupted leaves nothing running.
 func TestInterruptedStart(t *testing.T) {
 	kafka := installation(t)
-	if err := Prepare(t.Context(), kafka, nil, logger(t)); err != nil {
+	if err := Prepare(t.Context(), kafka, logger(t)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

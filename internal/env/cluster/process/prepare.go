@@ -34,8 +34,8 @@ const (
 
 // Prepare creates what Start needs of an installation and Java, if it does not exist yet. This is 10 s of work, done
 // once, and halves the time of every later start. Start does it by itself.
-func Prepare(ctx context.Context, kafka *install.Installation, starter Starter, log zerolog.Logger) error {
-	_, err := prepare(ctx, Options{Kafka: kafka, Starter: starter, Log: log})
+func Prepare(ctx context.Context, kafka *install.Installation, log zerolog.Logger) error {
+	_, err := prepare(ctx, Options{Kafka: kafka, Log: log})
 	if err != nil {
 		return fmt.Errorf("preparing Apache Kafka %s: %w", kafka.Version, err)
 	}
@@ -123,7 +123,7 @@ func (c *config) format(ctx context.Context, work, keep string) error {
 	if sharePreview(c.version) {
 		args = append(args, "--feature", "share.version=1")
 	}
-	said, err := c.run(ctx, formatLimit, work, args)
+	said, err := c.runJava(ctx, work, args)
 	if err != nil {
 		return fmt.Errorf("%w: %q", err, said)
 	}
@@ -157,13 +157,13 @@ func readFiles(dir string) (map[string][]byte, error) {
 	return files, err
 }
 
-// run runs Java to its end and returns its last lines.
-func (c *config) run(ctx context.Context, limit time.Duration, work string, args []string) (said string, err error) {
+// runJava runs Java to its end and returns its last lines.
+func (c *config) runJava(ctx context.Context, work string, args []string) (said string, err error) {
 	n := &node{log: filepath.Join(work, "tool.log")}
 	if err := n.startJava(c, args); err != nil {
 		return "", err
 	}
-	err = n.process.wait(ctx, limit)
+	err = n.process.wait(ctx, formatLimit)
 	if err != nil {
 		return "", errors.Join(err, n.process.kill(context.WithoutCancel(ctx)))
 	}
