@@ -375,6 +375,14 @@ func (l *learned) deadLetters() {
 			l.ask("dlq", flow(append(parts, "on_failure: halt")), "No dead letter was written.")
 			return
 		}
+		if c.Enabled && l.seen.lettersUnnamed > 0 {
+			l.promise("dlq", flow(append(parts, "on_failure: "+c.OnFailure)), "%s without the id of a record, and none of %d "+
+				"records that failed for good. If only records that can't be read belong there: {enabled: false}.",
+				units.Plural(int64(l.seen.lettersUnnamed), "dead letter", "dead letters"), failed)
+			l.wonder("it writes dead letters to %s, but none of %d records that failed for good and were committed", c.Topic,
+				failed)
+			return
+		}
 		l.promise("dlq", "{enabled: false}",
 			"No dead letter in the topic, and %d records that failed for good were committed.", failed)
 		if c.Enabled {

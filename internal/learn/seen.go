@@ -433,9 +433,10 @@ func (s *seen) called() bool {
 func (s *seen) unnamed() bool { return s.nameless > 0 || s.lettersUnnamed > 0 }
 
 // anonymous reports whether no dead letter has an id of its record, though there are more of them than of records that
-// can't be read.
+// can't be read or have no value.
 func (s *seen) anonymous() bool {
-	return len(s.deadLetters) == 0 && s.lettersUnnamed > len(s.marked(history.Garbage))
+	return len(s.deadLetters) == 0 &&
+		s.lettersUnnamed > len(s.marked(history.Garbage))+len(s.marked(history.Tombstone))
 }
 
 // unnamedText counts the calls and dead letters without an id.
