@@ -244,7 +244,7 @@ func within(folder, path string) (string, error) {
 }
 
 // oddShown is how many surprises are printed.
-const oddShown = 5
+const oddShown = 12
 
 func (a *app) printLearned(flags learnFlags, report *learn.Report, written bool) error {
 	out := a.stdout
