@@ -141,12 +141,17 @@ func (d *database) Tell(values *scenarios.Values, address string) string {
 	return d.tell(values, told)
 }
 
+// anyPassword is told for a server that asks for none. An empty one ends many programs, or takes the next word of a
+// connection string ("password= dbname=app") for itself.
+const anyPassword = "any"
+
 // tell puts the address of the database into values and returns it.
 func (d *database) tell(values *scenarios.Values, at url.URL) string {
 	values.DatabaseURL = at.String()
 	values.DatabaseHost, values.DatabasePort = at.Hostname(), at.Port()
 	values.DatabaseName, values.DatabaseUser = strings.TrimPrefix(d.url.Path, "/"), d.url.User.Username()
-	values.DatabasePassword, _ = d.url.User.Password()
+	password, _ := d.url.User.Password()
+	values.DatabasePassword = cmp.Or(password, anyPassword)
 	return values.DatabaseURL
 }
 
