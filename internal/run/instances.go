@@ -102,21 +102,44 @@ func (r *run) startSubject(ctx context.Context) error {
 	if err := r.announce(); err != nil {
 		return err
 	}
-	for instance := range r.scenario.InstanceCount() {
-		r.busy(fmt.Sprintf("starting instance %d", instance), 0)
-		if err := r.subject.Start(ctx, instance); err != nil {
-			return err
-		}
+	return r.startInstances(ctx)
+}
+
+// startInstances starts every initial instance and waits until each is ready. The first of those that find an empty
+// database gets ready before the others start: many programs make their tables when they start, and of several that do
+// so at once, some fail.
+func (r *run) startInstances(ctx context.Context) error {
+	first, count := 0, r.scenario.InstanceCount()
+	if r.emptyDatabase() {
+		first = min(1, count)
 	}
-	for instance := range r.scenario.InstanceCount() {
-		r.busy(fmt.Sprintf("waiting for instance %d", instance), r.subject.ReadyLimit(instance))
-		r.waitFor(instance)
-		if err := r.subject.WaitReady(ctx, instance); err != nil {
-			return err
+	for _, some := range [][2]int{{0, first}, {first, count}} {
+		for instance := some[0]; instance < some[1]; instance++ {
+			r.busy(fmt.Sprintf("starting instance %d", instance), 0)
+			if err := r.subject.Start(ctx, instance); err != nil {
+				return err
+			}
+		}
+		for instance := some[0]; instance < some[1]; instance++ {
+			r.busy(fmt.Sprintf("waiting for instance %d", instance), r.subject.ReadyLimit(instance))
+			r.waitFor(instance)
+			if err := r.subject.WaitReady(ctx, instance); err != nil {
+				return err
+			}
 		}
 	}
 	r.awaits.Store(nil)
 	return nil
+}
+
+// emptyDatabase reports whether the consumer gets a database without tables: one of this run, and no program that runs
+// once is there to make them.
+func (r *run) emptyDatabase() bool {
+	subject := r.options.Subject
+	return subject != nil && subject.External == nil &&
+		slices.ContainsFunc(subject.Downstreams, func(d scenarios.Downstream) bool {
+			return d.Postgres != nil && d.Postgres.URL == ""
+		}) && !slices.ContainsFunc(subject.Needs, func(n scenarios.Need) bool { return n.Once })
 }
 
 // launchReference starts this program again as the reference consumer, or the command that replaces it.
