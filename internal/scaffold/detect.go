@@ -230,6 +230,10 @@ func (p *Proposal) migrations(r repository) {
 			p.note(fmt.Sprintf("%s: if %s makes the tables, name that in needs, with once: true", one[0], one[1]))
 		}
 	}
+	if statements, file := r.statementsAtFirst(); len(statements) > 0 {
+		p.note(fmt.Sprintf("%s has PostgreSQL run %s: name that in needs, with once: true, such as command: "+
+			"[psql, \"{{.DatabaseURL}}\", -f, %s]", file, strings.Join(statements, ", "), statements[0]))
+	}
 }
 
 // springLetters says where Spring's recoverer writes dead letters. If the code decides that, learning has to find it.
@@ -370,7 +374,7 @@ func (r repository) likelier(a, b string) int {
 
 // reads is 1 if code in a folder reads topics.
 func (r repository) reads(folder string) int {
-	inside, err := fs.Sub(r, folder)
+	inside, err := fs.Sub(r, path.Clean(folder)) // without ./
 	if err != nil {
 		return 0
 	}
