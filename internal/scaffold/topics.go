@@ -87,8 +87,24 @@ var (
 	composeFile = regexp.MustCompile(`^(?:docker-)?compose[\w.-]*\.ya?ml$`)
 	image       = regexp.MustCompile(`(?m)^\s*image:\s*["']?([\w./-]+)`)
 	given       = regexp.MustCompile(`(?i)kafka|zookeeper|redpanda|registry|postgres|kowl|akhq|adminer|pgadmin|grafana|` +
-		`prometheus|jaeger|zipkin|otel|-ui$`)
+		`prometheus|jaeger|zipkin|otel|-ui$|^(?:bash|busybox|alpine|debian|ubuntu|curl)$`)
+	// atFirst matches a volume with statements that the official image of PostgreSQL runs at its first start.
+	atFirst = regexp.MustCompile(`(?m)["'\s]\.?/?([\w./-]+):/docker-entrypoint-initdb\.d\b`)
 )
+
+// statementsAtFirst are the files or folders with statements that a file of Docker Compose at the top has PostgreSQL
+// run, and that file.
+func (r repository) statementsAtFirst() (statements []string, file string) {
+	files, _ := fs.Glob(r, "*compose*") // the pattern is a good one
+	for _, name := range files {
+		if composeFile.MatchString(name) {
+			for _, one := range oneOf(atFirst, r.read(name)) {
+				statements, file = append(statements, path.Clean(one)), name
+			}
+		}
+	}
+	return statements, file
+}
 
 // beside are the programs that a file of Docker Compose at the top starts beside Kafka and PostgreSQL, and that file.
 func (r repository) beside() (programs []string, file string) {

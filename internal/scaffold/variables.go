@@ -51,7 +51,7 @@ var (
 	// takes the name as its first argument, key or tag.
 	reads = regexp.MustCompile(`(?i:\w*env)[\w.:?!]*(?:\(\)(?:\??\.\w+)?)?\s*[\[(:]\s*` +
 		"[\"'`]([A-Z][A-Z0-9_]*)[\"'`,;]" + `|\benv\??\.([A-Z][A-Z0-9_]*)\b` +
-		"|\\(\\s*(?:process\\.)?env,\\s*[\"'`]([A-Z][A-Z0-9_]*)[\"'`]")
+		"|\\(\\s*(?:\\w+\\.)*(?i:\\w*env),\\s*[\"'`]([A-Z][A-Z0-9_]*)[\"'`]")
 	// configured matches a variable that a library of settings looks up, as viper and NestJS' ConfigService do, and
 	// mapstructure's tags. nested matches a tag of envconfig, which is the end of a name: outer structs prefix it.
 	configured = regexp.MustCompile(`(?i:\w*conf(?:ig)?\w*|viper)(?:\??\.\w+)*(?:<[^<>()]*>)?\(\s*` +
@@ -184,6 +184,9 @@ var (
 	// one of PostgreSQL.
 	ofDatabase = regexp.MustCompile(`(?:^|_)(?:DB|DATABASE|POSTGRES|POSTGRESQL|PG)$`)
 	postgres   = regexp.MustCompile(`(?i)postgres|asyncpg|psycopg|\bpgx\b|lib/pq\b`)
+	// itsPort matches a variable whose value is PostgreSQL's own port if it is not set.
+	itsPort = regexp.MustCompile(`\b([A-Z][A-Z0-9_]*PORT)["'` + "`" + `)\]]*\s*` +
+		`(?:,|\|\||\?\?|\?:|:-?)\s*["'` + "`" + `]?5432\b`)
 )
 
 // parts finds the addresses that are given in parts, such as KAFKA_HOST and KAFKA_PORT.
@@ -209,6 +212,23 @@ func (v *Variables) parts(all []candidate, sources []source) {
 		for end := range strings.FieldsSeq(part.ends) {
 			if of, known := names[stem+"_"+end]; known {
 				v.DatabaseParts = append(v.DatabaseParts, Address{of, "{{.Database" + part.value + "}}"})
+			}
+		}
+	}
+	v.portByDefault(names, sources)
+}
+
+// portByDefault finds the port of the database by its default, if no name goes with that of the host.
+func (v *Variables) portByDefault(names map[string]Variable, sources []source) {
+	const value = "{{.DatabasePort}}"
+	if slices.ContainsFunc(v.DatabaseParts, func(a Address) bool { return a.Value == value }) {
+		return
+	}
+	for _, one := range sources {
+		for _, name := range oneOf(itsPort, one.text) {
+			if of, known := names[name]; known {
+				v.DatabaseParts = append(v.DatabaseParts, Address{of, value})
+				return
 			}
 		}
 	}
