@@ -74,7 +74,8 @@ func kinds() []kind {
 		{"go.mod", proposeGo}, {"pom.xml", proposeMaven}, {"build.gradle", proposeGradle},
 		{"build.gradle.kts", proposeGradle},
 		{"Cargo.toml", proposeCargo}, {"*.csproj", proposeDotnet}, {"pyproject.toml", proposePython},
-		{"requirements.txt", proposePython}, {"package.json", proposeNode},
+		{"requirements.txt", proposePython}, {"MODULE.bazel", proposeBazel}, {"WORKSPACE*", proposeBazel},
+		{"package.json", proposeNode},
 	}
 }
 
@@ -118,8 +119,8 @@ func propose(r repository, command []string) Proposal {
 // unbuilt is the proposal for a folder without a build file that is known.
 func (r repository) unbuilt() *Proposal {
 	p := &Proposal{Command: []string{"./consumer"}}
-	const none = "no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt or " +
-		"package.json was found"
+	const none = "no go.mod, pom.xml, build.gradle, Cargo.toml, *.csproj, pyproject.toml, requirements.txt, " +
+		"MODULE.bazel, WORKSPACE or package.json was found"
 	var below []string
 	for _, kind := range kinds() {
 		for _, pattern := range []string{"*/", "*/*/"} {

@@ -31,15 +31,16 @@ func TestVariablesOfAnEnvironmentThatIsPassedOn(t *testing.T) {
 
 // The port of the database is found by its default, if its name does not go with that of the host.
 func TestThePortOfADatabase(t *testing.T) {
+	const pgx = "package main\nimport \"github.com/jackc/pgx\"\n"
 	for _, line := range []string{`getEnv("BD_PORT", "5432")`, `process.env.BD_PORT || 5432`,
 		`os.environ.get('BD_PORT', 5432)`, `System.getenv("BD_PORT") ?: "5432"`, `process.env["BD_PORT"] ?? '5432'`} {
-		subject, text := proposed(t, "go.mod", "module orders\n", "main.go", "package main\nimport \"github.com/jackc/pgx\"\n"+
+		subject, text := proposed(t, "go.mod", "module orders\n", "main.go", pgx+
 			"var host, port = getEnv(\"DB_HOST\", \"db\"), "+line+"\n")
 		if subject.Env["BD_PORT"] != "{{.DatabasePort}}" {
 			t.Errorf("%s: it is given %v\n%s", line, subject.Env, text)
 		}
 	}
-	subject, text := proposed(t, "go.mod", "module orders\n", "main.go", "package main\nimport \"github.com/jackc/pgx\"\n"+
+	subject, text := proposed(t, "go.mod", "module orders\n", "main.go", pgx+
 		"var a, b, c = getEnv(\"DB_HOST\", \"\"), getEnv(\"DB_PORT\", \"5432\"), getEnv(\"OTHER_PORT\", \"5432\")\n")
 	if _, has := subject.Env["OTHER_PORT"]; has || subject.Env["DB_PORT"] != "{{.DatabasePort}}" {
 		t.Errorf("with a port of its name, it is given %v\n%s", subject.Env, text)
@@ -59,5 +60,21 @@ func TestStatementsOfTheContainerAreTold(t *testing.T) {
 	}
 	if strings.Contains(text, "starts bash") {
 		t.Errorf("it takes a shell for a program that is needed\n%s", text)
+	}
+}
+
+// What Bazel builds is started as it is there, and a package.json beside it is not the consumer's.
+func TestAProgramOfBazel(t *testing.T) {
+	subject, text := proposed(t, "package.json", "{}", "WORKSPACE", "", "tools/BUILD", "java_binary(name = \"fmt\")\n",
+		"src/BUILD.bazel", "java_library(name = \"lib\")\n\njava_binary(\n    name = \"main\",\n    deps = [\":lib\"],\n)\n",
+		"src/main/java/Consumer.java", `@KafkaListener class Consumer { String a = System.getenv("KAFKA_BROKER"); }`)
+	if want := []string{"bazel", "build", "//src:main"}; !slices.Equal(subject.Build, want) {
+		t.Errorf("%v is built, want %v\n%s", subject.Build, want, text)
+	}
+	if want := []string{"bazel-bin/src/main"}; !slices.Equal(subject.Command, want) {
+		t.Errorf("%v is started, want %v\n%s", subject.Command, want, text)
+	}
+	if subject.Env["KAFKA_BROKER"] != "{{.BootstrapServers}}" {
+		t.Errorf("it is given %v\n%s", subject.Env, text)
 	}
 }
