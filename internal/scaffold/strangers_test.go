@@ -51,10 +51,10 @@ func TestThePortOfADatabase(t *testing.T) {
 func TestStatementsOfTheContainerAreTold(t *testing.T) {
 	_, text := proposed(t, "go.mod", "module orders\n", "main.go",
 		"package main\nvar url = os.Getenv(\"DATABASE_URL\")\n", "docker-compose.yml",
-		"services:\n  db:\n    image: postgres:17\n    volumes:\n      - ./db/init.sql:/docker-entrypoint-initdb.d/init.sql\n"+
-			"  sender:\n    image: bash:5.2\n")
-	const want = `docker-compose.yml has PostgreSQL run db/init.sql: name that in needs, with once: true, such as command: ` +
-		`[psql, "{{.DatabaseURL}}", -f, db/init.sql]`
+		"services:\n  db:\n    image: postgres:17\n    volumes:\n"+
+			"      - ./db/init.sql:/docker-entrypoint-initdb.d/init.sql\n  sender:\n    image: bash:5.2\n")
+	const want = `docker-compose.yml has PostgreSQL run db/init.sql: name that in needs, with once: true, such as ` +
+		`command: [psql, "{{.DatabaseURL}}", -f, db/init.sql]`
 	if !strings.Contains(text, want) {
 		t.Errorf("it does not say %q\n%s", want, text)
 	}
