@@ -37,7 +37,9 @@ func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan s
 			return r.producer.Run(loading, base)
 		}, r.clock)
 		if err == nil {
-			r.extendLoad(ctx, broken)
+			extending, cancel := until(ctx, broken)
+			r.producer.Extend(extending, r.behind)
+			cancel()
 		}
 		flushing, cancel := context.WithTimeout(ctx, flushLimit)
 		defer cancel()
@@ -61,28 +63,6 @@ const behindShare = 4
 func (r *run) behind() bool {
 	now, much := r.live.figures(), int64(r.plan.Due()/behindShare)
 	return now.lag > much && now.Sent-(now.Processed-now.Duplicates)-now.DeadLetters > much
-}
-
-func (r *run) extendLoad(ctx context.Context, broken <-chan struct{}) {
-	select {
-	case <-broken:
-		return
-	default:
-	}
-	extending, cancel := context.WithCancel(ctx)
-	defer cancel()
-	stop := make(chan struct{})
-	var group sync.WaitGroup
-	group.Go(func() {
-		select {
-		case <-broken:
-			cancel()
-		case <-stop:
-		}
-	})
-	r.producer.Extend(extending, r.behind)
-	close(stop)
-	group.Wait()
 }
 
 const (
@@ -248,6 +228,25 @@ func graced(ctx context.Context, limit time.Duration) (context.Context, context.
 	own, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), limit, fmt.Errorf("it took longer than %v", limit))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(interruptedLimit, cancel) })
 	return own, func() { stop(); cancel() }
+}
+
+// until returns a context that also ends when done is closed. If it is closed already, so is the context.
+func until(ctx context.Context, done <-chan struct{}) (context.Context, context.CancelFunc) {
+	bounded, cancel := context.WithCancel(ctx)
+	select {
+	case <-done:
+		cancel()
+	default:
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		select {
+		case <-done:
+			cancel()
+		case <-bounded.Done():
+		}
+	})
+	return bounded, func() { cancel(); group.Wait() }
 }
 
 // interruptedLimit bounds stopping the subject, and auditing, after the user interrupted.

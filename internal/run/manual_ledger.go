@@ -46,7 +46,7 @@ func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
 func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
 	if r.options.Manual != nil {
 		var cancel context.CancelFunc
-		ctx, cancel = r.options.Manual.untilStopped(ctx)
+		ctx, cancel = until(ctx, r.options.Manual.stop)
 		defer cancel()
 	}
 	return faults.SleepUntil(ctx, r.clock, at)
@@ -73,7 +73,7 @@ func (h *Manual) load(ctx context.Context, drive func(context.Context) error, cl
 	if h == nil {
 		return drive(ctx)
 	}
-	loading, cancel := h.untilStopped(ctx)
+	loading, cancel := until(ctx, h.stop)
 	defer cancel()
 	err := drive(loading)
 	if loading.Err() != nil && ctx.Err() == nil {
@@ -84,21 +84,6 @@ func (h *Manual) load(ctx context.Context, drive func(context.Context) error, cl
 	h.closed, h.stopped = true, clock.Now()
 	close(h.over)
 	return err
-}
-
-// untilStopped returns a context that also ends when the load is to end.
-func (h *Manual) untilStopped(ctx context.Context) (context.Context, context.CancelFunc) {
-	bounded, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		select {
-		case <-h.stop:
-			cancel()
-		case <-bounded.Done():
-		}
-	}()
-	return bounded, func() { cancel(); <-ended }
 }
 
 // healed waits until the load has ended and all manual faults are healed. It returns the errors of those that could
