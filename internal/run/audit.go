@@ -80,9 +80,9 @@ func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record,
 	})
 }
 
-// auditRole is auditTopic for all topics with the role.
-func (r *run) auditRole(ctx context.Context, role history.Role, see func(*kgo.Record, history.Event)) error {
-	for _, index := range r.topicsOf(role) {
+// auditDeadLetters is auditTopic for all dead-letter topics.
+func (r *run) auditDeadLetters(ctx context.Context, see func(*kgo.Record, history.Event)) error {
+	for _, index := range r.topicsOf(history.RoleDLQ) {
 		if err := r.auditTopic(ctx, index, see); err != nil {
 			return err
 		}

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/env/subject"
 )
 
 // replayGraph replays the dead letters of every node, in as many rounds as the scenario asks for. A record that
@@ -93,22 +91,17 @@ func newDeadLetters(before, now map[int32]int64) string {
 // expression is true.
 func (r *run) replayNode(ctx context.Context, bootstrap string, process uint16, node int, selected []int32,
 	where string) error {
-	rate := r.scenario.Replay.Rate.PerSecond()
+	consumer := r.header.Consumers[node]
 	ids, err := r.writeIDs(fmt.Sprintf("replay-ids-node-%d.txt", node), selected)
 	if err != nil {
 		return environment("writing the ids to replay", err)
 	}
-	command := append(r.replayCommand(), "--bootstrap", bootstrap, "--from",
-		r.header.Topics[r.header.Consumers[node].DLQ].Name,
-		"--dialect", deadletter.PipestreamName, "--rate", strconv.FormatFloat(rate, 'f', -1, 64)+"/s", "--ids", ids,
-		"--where", where)
+	tool := r.replayLaunch(bootstrap, consumer.DLQ, ids, "--dialect", deadletter.PipestreamName, "--where", where)
 	r.tap.BeginRun(history.Replayer, process)
-	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), rate))
+	bounded, cancel := context.WithTimeout(ctx, r.replayLimit(len(selected)))
 	defer cancel()
-	name := "replay-" + r.header.Consumers[node].Name
-	if err := r.subject.RunTool(bounded, name,
-		subject.Launch{Command: command, Env: environ(r.values.Security())}); err != nil && ctx.Err() == nil {
-		return environment("replaying the dead letters of node "+r.header.Consumers[node].Name, err)
+	if err := r.subject.RunTool(bounded, "replay-"+consumer.Name, tool); err != nil && ctx.Err() == nil {
+		return environment("replaying the dead letters of node "+consumer.Name, err)
 	}
 	return nil
 }

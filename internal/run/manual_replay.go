@@ -92,7 +92,7 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 	manual := r.options.Manual
 	old := time.Now().Add(-replayQuiet)
 	letters, waiting := map[int32][]history.Event{}, map[int32]bool{}
-	err = r.auditRole(ctx, history.RoleDLQ, func(record *kgo.Record, found history.Event) {
+	err = r.auditDeadLetters(ctx, func(record *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
 			manual.hasReplayed(found.Record) {
 			return

@@ -57,7 +57,7 @@ func (r *run) putBack(ctx context.Context, selected []int32) error {
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, replayLimit(len(selected), r.scenario.Replay.Rate.PerSecond()))
+	bounded, cancel := context.WithTimeout(ctx, r.replayLimit(len(selected)))
 	defer cancel()
 	for _, tool := range tools {
 		r.tap.BeginRun(history.Replayer, r.replays)
@@ -72,11 +72,10 @@ func (r *run) putBack(ctx context.Context, selected []int32) error {
 // replayTools returns the launches that replay the dead letters: the subject's own tool if it has one, else this
 // program's for each dead-letter topic.
 func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
-	rate := strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
 	if r.options.Subject != nil && r.options.Subject.Replay.Command != nil {
 		values := r.values
 		values.TellBrokers(bootstrap)
-		values.IDsFile, values.ReplayRate = ids, rate
+		values.IDsFile, values.ReplayRate = ids, r.replayRate()
 		rendered, err := r.options.Subject.Render(values)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", r.options.SubjectFile, err)
@@ -87,7 +86,7 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 		}}, nil
 	}
 	if r.scenario.Store != nil {
-		return []subject.Launch{r.storeReplay(bootstrap, rate)}, nil
+		return []subject.Launch{r.storeReplay(bootstrap)}, nil
 	}
 	dialect := []string{"--dialect", cmp.Or(r.header.Contract().Envelope, deadletter.RawName)}
 	if named, err := r.dialect(); err != nil || named == nil || named.Traits().NoTopic {
@@ -95,17 +94,19 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 	}
 	var tools []subject.Launch
 	for _, letters := range r.topicsOf(history.RoleDLQ) {
-		from := []string{"--bootstrap", bootstrap, "--from", r.header.Topics[letters].Name, "--ids", ids,
-			"--rate", rate + "/s"}
-		tools = append(tools, subject.Launch{Command: slices.Concat(r.replayCommand(), from, dialect),
-			Env: environ(r.values.Security())})
+		tools = append(tools, r.replayLaunch(bootstrap, letters, ids, dialect...))
 	}
 	return tools, nil
 }
 
 // replayLimit returns the time limit of the replay tool.
-func replayLimit(letters int, perSecond float64) time.Duration {
-	return 20*time.Second + 2*time.Duration(float64(letters)/perSecond*float64(time.Second))
+func (r *run) replayLimit(letters int) time.Duration {
+	return 20*time.Second + 2*time.Duration(float64(letters)/r.scenario.Replay.Rate.PerSecond()*float64(time.Second))
+}
+
+// replayRate is how many dead letters a replay tool is to put back a second.
+func (r *run) replayRate() string {
+	return strconv.FormatFloat(r.scenario.Replay.Rate.PerSecond(), 'f', -1, 64)
 }
 
 // selectDeadLetters audits the DLQ and selects every dead letter whose record is planned to succeed after a replay. It
@@ -115,7 +116,7 @@ func (r *run) selectDeadLetters(ctx context.Context) ([]int32, error) {
 	if r.scenario.Store != nil {
 		r.store.waiting, r.store.selected = r.store.watcher.Waiting(), nil
 	}
-	err := r.auditRole(ctx, history.RoleDLQ, func(_ *kgo.Record, found history.Event) {
+	err := r.auditDeadLetters(ctx, func(_ *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
 			!r.waiting(found.Record) || r.options.Manual.hasReplayed(found.Record) {
 			return
@@ -134,12 +135,17 @@ func (r *run) selectLetter(stub int, found history.Event) {
 	r.stubs.list[stub].SetReplayed(found.Record)
 }
 
-// replayCommand starts the replay tool. The caller may append to it.
-func (r *run) replayCommand() []string {
-	if r.options.ReplayCommand != nil {
-		return slices.Clone(r.options.ReplayCommand)
+// replayLaunch returns the launch of the replay tool for one dead-letter topic.
+func (r *run) replayLaunch(bootstrap string, letters int16, ids string, more ...string) subject.Launch {
+	command := r.options.ReplayCommand
+	if command == nil {
+		command = []string{r.options.Executable, "replay"}
 	}
-	return []string{r.options.Executable, "replay"}
+	return subject.Launch{
+		Command: slices.Concat(command, []string{"--bootstrap", bootstrap, "--from", r.header.Topics[letters].Name,
+			"--ids", ids, "--rate", r.replayRate() + "/s"}, more),
+		Env: environ(r.values.Security()),
+	}
 }
 
 // writeIDs writes the ids of the records to replay to a file of the run, one per line, and returns its absolute path,

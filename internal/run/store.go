@@ -538,10 +538,10 @@ func (r *run) waiting(record int32) bool {
 }
 
 // storeReplay returns the launch that replays the selected entries of the store.
-func (r *run) storeReplay(bootstrap, rate string) subject.Launch {
+func (r *run) storeReplay(bootstrap string) subject.Launch {
 	command := []string{
 		r.options.Executable, "dlq", "replay", "--log-format", "json", "--store", r.store.linked, "--bootstrap", bootstrap,
-		"--rate", rate + "/s", "--name", "phase", "--by", "dlqbench",
+		"--rate", r.replayRate() + "/s", "--name", "phase", "--by", "dlqbench",
 	}
 	return subject.Launch{Command: append(command, r.store.selected...), Env: environ(r.values.Security())}
 }
