@@ -189,7 +189,7 @@ func (r *run) announce() error {
 			filepath.ToSlash(file))
 		for _, setting := range settings {
 			name, value, _ := strings.Cut(setting, "=")
-			fmt.Fprintf(&text, "  export %s=%s\n", name, shellWord(value))
+			fmt.Fprintf(&text, "  export %s=%s\n", name, Quoted(value))
 		}
 	}
 	if r.options.Announce == nil {
@@ -198,14 +198,6 @@ func (r *run) announce() error {
 	}
 	r.options.Announce(text.String())
 	return nil
-}
-
-// shellWord returns a value as a shell reads it.
-func shellWord(value string) string {
-	if !strings.ContainsAny(value, " \t\"'`$&|;<>()*?[]#~!{}\\") {
-		return value
-	}
-	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
 }
 
 // waitFor notes which instance the run waits for, if somebody else starts it.

@@ -32,10 +32,7 @@ func (r *run) openSubject(context.Context) error {
 	config := subject.Config{
 		Name: r.header.Subject, RunID: r.dir.id, Instances: r.header.Instances + r.services(), LogDir: r.dir.file(dirLogs),
 		RunDir: r.dir.path, Grace: r.longestGrace() + killMargin, GuardCommand: []string{r.options.Executable, "guard"},
-		OnStart: func(instance int, process uint16) {
-			r.beginRun(instance, process)
-		},
-		Ready: r.ready,
+		OnStart: r.beginRun, Ready: r.ready,
 		Clock: r.clock, Sink: renumbered{r}, Log: r.options.Log, Render: r.launch, LogName: r.slotName, InGroup: r.inGroup,
 	}
 	if r.options.Subject != nil {
@@ -82,7 +79,7 @@ func (r *run) launch(slot int, process uint16) (subject.Launch, error) {
 	if r.options.Subject != nil {
 		return r.launchFile(slot, process)
 	}
-	return r.launchReference(slot, process)
+	return r.launchReference(slot)
 }
 
 // startSubject builds the subject, starts every initial instance and waits until each is ready.
@@ -143,7 +140,7 @@ func (r *run) emptyDatabase() bool {
 }
 
 // launchReference starts this program again as the reference consumer, or the command that replaces it.
-func (r *run) launchReference(instance int, _ uint16) (subject.Launch, error) {
+func (r *run) launchReference(instance int) (subject.Launch, error) {
 	settings, err := json.Marshal(r.scenario.Settings(r.header.ConsumerOf(int16(instance))))
 	if err != nil {
 		return subject.Launch{}, fmt.Errorf("writing the reference consumer's settings: %w", err)
