@@ -328,7 +328,7 @@ func (a *app) drillShower(session *drill.Session, flags drillFlags) shower {
 	if flags.scripted {
 		role = drill.RoleResponder
 	}
-	return attended{a.openScreen(drillKeys{session, drill.Actor{Name: flags.name, Role: role}}), session.Attend(role)}
+	return attended{a.openScreen(drillKeys{session, drill.Actor{Name: flags.name, Role: role}}), session.Attend()}
 }
 
 // attended is a view that counts as a viewer.

@@ -79,14 +79,14 @@ func (s *Session) heal(ctx context.Context, who Actor, f *fault) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	s.mu.Lock()
-	mine := !f.over && !f.leaves && f.HealedBy == nil
+	mine := !f.Over() && !f.leaves && f.HealedBy == nil
 	if mine {
 		f.HealedBy = &who
 	}
 	s.mu.Unlock()
 	if err := s.breaks.Heal(ctx, f.index); err != nil {
 		s.mu.Lock()
-		if mine && !f.over {
+		if mine && !f.Over() {
 			f.HealedBy = nil // somebody else, or the end of the load, lifts it
 		}
 		s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Session) HealAll(ctx context.Context, who Actor) error {
 	s.mu.Lock()
 	var open []*fault
 	for _, f := range s.faults {
-		if !f.over {
+		if !f.Over() {
 			open = append(open, f)
 		}
 	}
@@ -287,7 +287,7 @@ func (s *Session) inForce(matches func(*fault) bool) []*fault {
 	defer s.mu.Unlock()
 	var open []*fault
 	for _, f := range s.faults {
-		if !f.over && matches(f) {
+		if !f.Over() && matches(f) {
 			open = append(open, f)
 		}
 	}

@@ -64,10 +64,10 @@ func (s *Session) hear(news run.FaultNews) {
 		return
 	case run.FaultHealed:
 		at := news.At
-		f.Healed, f.over, f.Lifted = &at, true, s.liftedHow(f)
+		f.Healed, f.Lifted = &at, s.liftedHow(f)
 		entry.Who, entry.Action, entry.Text = f.HealedBy, entryHealed, f.Name+", "+f.Lifted
 	case run.FaultFailed:
-		f.Failed, f.over = news.Err.Error(), true
+		f.Failed = news.Err.Error()
 		entry.Who, entry.Action, entry.Text = f.By, entryFailed, f.Name+": "+f.Failed
 	default:
 		return
@@ -93,7 +93,7 @@ func (s *Session) injected(news run.FaultNews) {
 			ID: fmt.Sprint(news.Index + 1), Name: news.Planned.Name, Kind: news.Planned.Kind, What: news.Planned.What,
 			Target: news.Planned.Target, Injected: news.At, ToNotice: true,
 		},
-		index: news.Index, spec: news.Written, planned: news.Planned.Fault, action: ActionBreak, before: s.lagBefore(news.At),
+		index: news.Index, spec: news.Written, planned: news.Planned.Fault, before: s.lagBefore(news.At),
 		open: news.Planned.Open,
 	}
 	if keys, err := scenarios.Written(news.Written); err == nil {
@@ -104,12 +104,13 @@ func (s *Session) injected(news run.FaultNews) {
 		}
 		f.Spec = keys
 	}
+	action := ActionBreak
 	if done, is := news.By.(doing); is {
-		f.By, f.action = &done.who, done.action
+		f.By, action = &done.who, done.action
 		f.ToNotice = done.who.Role == RoleInjector && done.action != ActionScale && done.action != ActionRestart
 	}
 	s.faults = append(s.faults, f)
-	s.say(line{Entry: Entry{At: news.At, Who: f.By, Action: f.action, Fault: f.ID, Text: f.Name + ": " + f.What},
+	s.say(line{Entry: Entry{At: news.At, Who: f.By, Action: action, Fault: f.ID, Text: f.Name + ": " + f.What},
 		hidden: !f.ownOf(RoleResponder)})
 }
 

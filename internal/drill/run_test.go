@@ -111,7 +111,7 @@ func (g *going) hit() {
 		}
 		open := 0
 		for _, f := range s.Faults {
-			if f.Healed == nil && f.Failed == "" {
+			if !f.Over() {
 				open++
 			}
 		}

@@ -110,10 +110,8 @@ type fault struct {
 	// spec is the fault as a scenario writes it; planned holds its settings as the run carries them out.
 	spec    catalogue.Spec
 	planned faults.Fault
-	action  string
 	// before is the lag at which the fault counts as drained.
 	before int64
-	over   bool
 	// leaves means that lifting has begun, so that nobody else can lift it any more.
 	leaves bool
 	// open means that it stays in force until somebody lifts it.
@@ -191,7 +189,7 @@ func (s *Session) Next(ctx context.Context, after uint64) error {
 
 // Attend counts a viewer until leave is called. If there are no viewers for Options.Away, all faults are lifted and the
 // drill ends, because the person who injected them has gone.
-func (s *Session) Attend(Role) (leave func()) {
+func (s *Session) Attend() (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.here++

@@ -148,7 +148,7 @@ func TestAwaitViewer(t *testing.T) {
 		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		wants(t, s.AwaitViewer(waiting), context.DeadlineExceeded)
-		time.AfterFunc(time.Second, func() { s.Attend(RoleResponder)() })
+		time.AfterFunc(time.Second, func() { s.Attend()() })
 		must(t, s.AwaitViewer(t.Context()))
 		must(t, s.AwaitViewer(t.Context()))
 		synctest.Wait() // the viewer may still be leaving
@@ -386,7 +386,7 @@ func TestDeserted(t *testing.T) {
 		if fake.ends() != 0 {
 			t.Fatal("a drill at which nobody ever looked has ended")
 		}
-		leave, second := s.Attend(RoleInjector), s.Attend(RoleResponder)
+		leave, second := s.Attend(), s.Attend()
 		leave()
 		leave() // a second call has no effect
 		time.Sleep(time.Hour)
@@ -396,7 +396,7 @@ func TestDeserted(t *testing.T) {
 		}
 		second()
 		time.Sleep(awayLimit - time.Second)
-		third := s.Attend(RoleInjector)
+		third := s.Attend()
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if fake.ends() != 0 {

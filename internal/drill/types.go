@@ -189,6 +189,9 @@ type Fault struct {
 	Failed string `json:"failed,omitempty"`
 }
 
+// Over reports whether it is no longer in force.
+func (f Fault) Over() bool { return f.Healed != nil || f.Failed != "" }
+
 // Entry is a line of the drill's log.
 type Entry struct {
 	// Number counts from 1; a responder's log has gaps.

@@ -200,7 +200,7 @@ func (m *model) faults() []string {
 // inForce lists the faults of a drill that are in force.
 func (m *model) inForce() []drill.Fault {
 	return slices.DeleteFunc(slices.Clone(m.state.Faults), func(fault drill.Fault) bool {
-		return fault.Healed != nil || fault.Failed != ""
+		return fault.Over()
 	})
 }
 

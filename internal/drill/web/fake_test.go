@@ -268,7 +268,7 @@ func (f *fake) Restart(_ context.Context, who drill.Actor, i int) error {
 	return f.process(who, drill.ActionRestart, func() { delete(f.down, i) }, i)
 }
 
-func (f *fake) Attend(drill.Role) func() {
+func (f *fake) Attend() func() {
 	f.here.Add(1)
 	return func() { f.here.Add(-1) }
 }

@@ -226,7 +226,7 @@ func (s *Server) events(role drill.Role, session Watched) http.HandlerFunc {
 			http.Error(w, "this stream is for the drill's own page", http.StatusForbidden)
 			return
 		}
-		leave := session.Attend(role)
+		leave := session.Attend()
 		defer leave()
 		s.channels[role].stream(w, r, s.id)
 	}

@@ -18,7 +18,7 @@ type Watched interface {
 	// Catalogue lists the faults that can be injected.
 	Catalogue() []drill.Breakable
 	// Attend counts a viewer until leave is called.
-	Attend(role drill.Role) (leave func())
+	Attend() (leave func())
 	// Arrive lets a drill that waits for its first viewer begin, without a viewer who would be missed.
 	Arrive()
 }

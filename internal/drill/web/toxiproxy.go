@@ -367,7 +367,7 @@ func (a *toxiproxyAPI) proxies() map[string]proxy {
 		all[name] = proxy{name: name, link: link}
 	}
 	for _, fault := range a.session.State(drill.RoleInjector).Faults {
-		if fault.Kind != "network" || fault.Healed != nil || fault.Failed != "" {
+		if fault.Kind != "network" || fault.Over() {
 			continue
 		}
 		var spec struct{ Network network.Network }
