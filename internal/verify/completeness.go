@@ -181,14 +181,19 @@ func shown(runs []SeedRun) (n int) {
 
 // everySeed runs every row with each seed.
 func (m *matrix) everySeed(ctx context.Context) {
-	all := len(m.Controls) + len(m.Bugs)
-	m.each(m.begin, m.aim.Seeds*all, func(i int) {
+	m.beside(ctx, m.aim.Seeds, len(m.Bugs), func(i int, seed uint64) { m.bug(ctx, &m.Bugs[i], seed) })
+}
+
+// beside runs, with each of the seeds, the correct consumer in every scenario, and calls do for 0 … n−1.
+func (m *matrix) beside(ctx context.Context, seeds, n int, do func(i int, seed uint64)) {
+	all := len(m.Controls) + n
+	m.each(m.begin, seeds*all, func(i int) {
 		seed, which := m.aim.First+uint64(i/all), i%all
 		if which < len(m.Controls) {
 			m.control(ctx, &m.Controls[which], seed)
 			return
 		}
-		m.bug(ctx, &m.Bugs[which-len(m.Controls)], seed)
+		do(which-len(m.Controls), seed)
 	})
 }
 
@@ -206,13 +211,7 @@ func (m *matrix) survey(ctx context.Context) {
 		nth[row.Bug]++
 	}
 	rows := slices.Concat(rounds...)
-	m.each(m.begin, len(m.Controls)+len(rows), func(i int) {
-		if i < len(m.Controls) {
-			m.control(ctx, &m.Controls[i], m.aim.First)
-			return
-		}
-		m.bug(ctx, rows[i-len(m.Controls)], m.aim.First)
-	})
+	m.beside(ctx, 1, len(rows), func(i int, seed uint64) { m.bug(ctx, rows[i], seed) })
 }
 
 // best runs, with all seeds, the n scenarios that named each bug best. Of equally good scenarios, it takes the
@@ -243,14 +242,8 @@ func better(a, b *BugRow) int {
 
 // inTurn runs, with each of the seeds, each bug in one scenario after another until one of them names it.
 func (m *matrix) inTurn(ctx context.Context, bugs []planted.Bug, seeds int) {
-	all := len(m.Controls) + len(bugs)
-	m.each(m.begin, seeds*all, func(i int) {
-		seed, which := m.aim.First+uint64(i/all), i%all
-		if which < len(m.Controls) {
-			m.control(ctx, &m.Controls[which], seed)
-			return
-		}
-		for _, row := range m.likeliest(bugs[which-len(m.Controls)].Name) {
+	m.beside(ctx, seeds, len(bugs), func(i int, seed uint64) {
+		for _, row := range m.likeliest(bugs[i].Name) {
 			if m.begin.Err() != nil || m.bug(ctx, row, seed) {
 				return
 			}

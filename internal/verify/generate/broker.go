@@ -3,6 +3,8 @@ package generate
 // This file simulates the broker: logs, committed offsets, and partition assignment.
 
 import (
+	"cmp"
+
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -10,6 +12,11 @@ import (
 type spot struct {
 	topic     int16
 	partition int32
+}
+
+// bySpot orders partitions by topic.
+func bySpot(a, b spot) int {
+	return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
 }
 
 // entry is a record in a log.

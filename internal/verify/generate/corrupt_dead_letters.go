@@ -34,7 +34,7 @@ func deadLetterCorruptions() []Corruption {
 			})},
 		{Name: "a dead letter names an epoch that nobody had", Promise: fidelity("metadata-wrong"),
 			apply: retold(func(_ *history.Event, m *history.ClaimMore) {
-				m.Epoch, m.Epochs = ptr(int32(1000)), &[2]int32{0, 2}
+				m.Epoch, m.Epochs = new(int32(1000)), &[2]int32{0, 2}
 			})},
 		{Name: "a dead letter was written before the run", Promise: fidelity("metadata-wrong"),
 			apply: retold(func(_ *history.Event, m *history.ClaimMore) {
@@ -76,8 +76,6 @@ func edited(promised func(*view) bool, edit func(*history.Event)) func(*view) (i
 		return about(f)
 	}
 }
-
-func ptr[T any](value T) *T { return &value }
 
 // retold changes the fields of a dead letter other than its position.
 func retold(edit func(*history.Event, *history.ClaimMore)) func(*view) (int32, bool) {

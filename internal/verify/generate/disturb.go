@@ -139,9 +139,7 @@ func (p *process) spots() []spot {
 			all = append(all, at)
 		}
 	}
-	slices.SortFunc(all, func(a, b spot) int {
-		return int(a.topic-b.topic)*partitions + int(a.partition-b.partition)
-	})
+	slices.SortFunc(all, bySpot)
 	return all
 }
 
@@ -241,9 +239,7 @@ func (p *process) learn() {
 			gone = append(gone, a)
 		}
 	}
-	slices.SortFunc(gone, func(a, b *assignment) int {
-		return int(a.at.topic-b.at.topic)*partitions + int(a.at.partition-b.at.partition)
-	})
+	slices.SortFunc(gone, func(a, b *assignment) int { return bySpot(a.at, b.at) })
 	for _, a := range gone {
 		a.take("fenced")
 	}

@@ -142,7 +142,7 @@ func (t *storeSide) arrives(at spot, offset int64, letter entry) {
 		t.tell(history.KindFetched, history.Router(0), 0, place)
 		one := &stored{
 			storeSide: t, number: int64(len(t.entries) + 1), record: t.records[letter.record], letter: deadLetterAt{at, offset},
-			source: ptr(*letter.letter), state: history.StoreAbsent, by: none, failures: t.Intn(4), lasting: t.Intn(8) == 7,
+			source: new(*letter.letter), state: history.StoreAbsent, by: none, failures: t.Intn(4), lasting: t.Intn(8) == 7,
 		}
 		one.source.Attempts = none
 		t.entries = append(t.entries, one)
