@@ -96,7 +96,7 @@ func (j *judge) record(r *record) {
 				allowed++ // "a produce of r went unanswered"
 			}
 		}
-		j.counted("dlq-once", "dlq-duplicate", r, len(r.found), allowed, allowed)
+		j.copies(r, len(r.found), allowed, allowed)
 	}
 	j.effects(r)
 }

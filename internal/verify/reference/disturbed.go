@@ -240,12 +240,12 @@ func (s *trace) covered() time.Duration {
 	return first
 }
 
-// disruptions returns the minimum and maximum number of disruptions of the record up to the given time: "The instance
+// disruptions returns the minimum and maximum number of disruptions of the record: "The instance
 // that held r was killed, stopped or lost r's partition before the commit that covers r was accepted; that commit
 // failed or went unanswered; a produce of r was answered with an error, went unanswered, or its acknowledgement was
 // withheld past the client's request timeout."
-func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
-	seen, end := until+1, until
+func (j *judge) disruptions(s *trace) (least, most int) {
+	seen, end := forever, forever
 	for i := range s.attempts {
 		seen = min(seen, s.attempts[i].start)
 	}
@@ -255,13 +255,10 @@ func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 	if covered := s.covered(); covered >= 0 {
 		end = min(end, covered)
 	}
-	handed := min(seen, j.handed(s.record, until))
+	handed := min(seen, j.handed(s.record))
 	var last *history.Event
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Time > until {
-			break
-		}
 		switch {
 		case e.Kind == history.KindAssigned && e.Topic == s.topic && e.Partition == s.partition:
 			fell, open := false, false
@@ -282,23 +279,23 @@ func (j *judge) disruptions(s *trace, until time.Duration) (least, most int) {
 	for i := range s.commits {
 		c := &s.commits[i]
 		switch {
-		case c.answer == nil && c.ask.Time <= until:
+		case c.answer == nil:
 			most++
-		case c.answer != nil && !c.told() && c.answer.Time <= until:
+		case !c.told():
 			most++
-			if c.ask.Offset > s.offset && c.answer.Time <= end && c.answer.Time < until && c.ask.Time > s.known {
+			if c.ask.Offset > s.offset && c.answer.Time <= end && c.ask.Time > s.known {
 				least++
 			}
 		}
 	}
 	if j.header.Contract().Poison == history.PoisonHalt {
-		most += j.rewinds(s.record, until)
+		most += j.rewinds(s.record)
 	}
 	return least, most
 }
 
-// handed is the time at which an instance was first given the record, or a time after until if that was later.
-func (j *judge) handed(r *record, until time.Duration) time.Duration {
+// handed is the time at which an instance was first given the record.
+func (j *judge) handed(r *record) time.Duration {
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition &&
@@ -306,17 +303,17 @@ func (j *judge) handed(r *record, until time.Duration) time.Duration {
 			return e.Time
 		}
 	}
-	return until + 1
+	return forever
 }
 
-// refusals returns the minimum and maximum number of produces of its dead letter that had failed by the given time, as
-// far as the subject knew. forged counts those that certainly left no copy.
-func (s *trace) refusals(until time.Duration) (least, most, forged int) {
+// refusals returns the minimum and maximum number of produces of its dead letter that had failed, as far as the subject
+// knew. forged counts those that certainly left no copy.
+func (s *trace) refusals() (least, most, forged int) {
 	for i := range s.letters {
 		l := &s.letters[i]
 		switch {
-		case l.ask.Time > until, l.told() && l.answer.Time-l.ask.Time < time.Second:
-		case l.answer == nil || l.answer.Time >= until:
+		case l.told() && l.answer.Time-l.ask.Time < time.Second:
+		case l.answer == nil:
 			most++
 		default:
 			least++
@@ -336,14 +333,14 @@ func (j *judge) copiesOnce(s *trace) {
 	if len(s.found) == 0 {
 		return
 	}
-	least, most := j.disruptions(s, forever)
-	refused, atMost, forged := s.refusals(forever)
+	least, most := j.disruptions(s)
+	refused, atMost, forged := s.refusals()
 	least, most = least+refused+s.astray-forged, most+atMost+s.astray-forged
 	if slices.ContainsFunc(s.found, func(e *history.Event) bool { return e.Record < 0 }) {
 		most += j.unansweredUnnamed()
 	}
 	most += j.aborts()
-	j.counted("dlq-once", "dlq-duplicate", s.record, len(s.found), 1+least, 1+most)
+	j.copies(s.record, len(s.found), 1+least, 1+most)
 }
 
 // frozen reports whether a process or the harness stood still.
@@ -353,16 +350,16 @@ func (j *judge) frozen() bool {
 	})
 }
 
-// counted compares a count with the justified number, if that number is known well enough.
-func (j *judge) counted(invariant, anomaly string, r *record, n, least, most int) {
+// copies compares the number of dead letters with the justified one, if that is known well enough.
+func (j *judge) copies(r *record, n, least, most int) {
 	switch {
 	case n > most:
-		j.judged(invariant)
-		j.saw(invariant, anomaly, r)
+		j.judged("dlq-once")
+		j.saw("dlq-once", "dlq-duplicate", r)
 	case n > least:
-		j.open(invariant, anomaly, r)
+		j.open("dlq-once", "dlq-duplicate", r)
 	default:
-		j.judged(invariant)
+		j.judged("dlq-once")
 	}
 }
 

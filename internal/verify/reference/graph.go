@@ -133,7 +133,7 @@ func (d *document) latest(node int) *docCopy {
 }
 
 func (j *judge) addCall(d *document, ask *history.Event) bool {
-	end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
+	end := j.answer(ask, history.KindAttemptEnd)
 	c := d.latest(j.header.ConsumerOf(ask.Instance))
 	if end == nil || c == nil || end.Record != ask.Record ||
 		c.spot != (spot{ask.Topic, ask.Partition, ask.Offset}) || !j.theirs(ask, c) {
@@ -156,7 +156,7 @@ func (j *judge) theirs(e *history.Event, c *docCopy) bool {
 }
 
 func (j *judge) addWrite(d *document, ask *history.Event) bool {
-	answer := j.answer(ask, history.KindProduceRequest, history.KindProduceResponse)
+	answer := j.answer(ask, history.KindProduceResponse)
 	if answer == nil || !accepted(answer) || answer.Record != ask.Record || answer.Topic != ask.Topic ||
 		answer.Time-ask.Time >= time.Second {
 		return false

@@ -122,7 +122,7 @@ func (j *judge) caughtUp(topic int16, partition int32) {
 	}
 	j.judged(live)
 	switch {
-	case behind >= 0 && (j.count(history.KindAttemptStart, lies[behind]) > 0 || strangers(commits) ||
+	case behind >= 0 && (j.attempted(lies[behind]) || strangers(commits) ||
 		j.ungiven(topic, partition)) && j.paused(topic, partition, lies, behind):
 		// The record was attempted, so some process received it, but no fetch shows that. Alternatively, several
 		// processes act as owners of the partition, or one did before it owned it. It is open which of the two applies.
@@ -312,4 +312,11 @@ func (j *judge) ungiven(topic int16, partition int32) bool {
 // strangers reports whether more than one process commits the partition.
 func strangers(commits []asked) bool {
 	return slices.ContainsFunc(commits, func(c asked) bool { return !by(c.ask, commits[0].ask) })
+}
+
+// attempted reports whether there was an attempt at a record.
+func (j *judge) attempted(number int32) bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == history.KindAttemptStart && e.Record == number
+	})
 }

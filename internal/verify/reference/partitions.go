@@ -70,8 +70,8 @@ func (j *judge) partitions() {
 	}
 }
 
-func (j *judge) sawPartition(invariant, anomaly string, topic int16, partition int32) {
-	j.opinion.Found[Finding{OfPartition(invariant, topic, partition), anomaly}] = true
+func (j *judge) sawPartition(anomaly string, topic int16, partition int32) {
+	j.opinion.Found[Finding{OfPartition(outcome, topic, partition), anomaly}] = true
 }
 
 func by(e, other *history.Event) bool { return e.Instance == other.Instance && e.Run == other.Run }
@@ -90,7 +90,7 @@ func (j *judge) strangers(topic int16, partition int32, commits []asked) {
 	for i := range commits {
 		if c := &commits[i]; c.took() && !j.had(c.ask, topic, partition, c.ask.Time) &&
 			j.had(c.ask, history.None, history.None, c.answer.Time) {
-			j.sawPartition(outcome, "commit-wrong-partition", topic, partition)
+			j.sawPartition("commit-wrong-partition", topic, partition)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (j *judge) beyond(topic int16, partition int32, commits []asked) {
 	}
 	for i := range commits {
 		if c := &commits[i]; c.took() && c.ask.Offset > end {
-			j.sawPartition(outcome, "commit-past-end", topic, partition)
+			j.sawPartition("commit-past-end", topic, partition)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (j *judge) backwards(topic int16, partition int32, commits []asked) {
 			continue
 		}
 		if by(c.ask, last.ask) && !j.moved(c, last.ask.Time) || j.lost(c) {
-			j.sawPartition(outcome, "commit-regressed", topic, partition)
+			j.sawPartition("commit-regressed", topic, partition)
 		}
 	}
 }

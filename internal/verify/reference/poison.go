@@ -116,13 +116,13 @@ func (j *judge) held(topic int16, partition int32, offset int64) bool {
 		(offset >= j.haltsAt(topic, partition) || j.brokenOff() || j.stopped(topic, partition))
 }
 
-// rewinds is how often the holders of a partition were handed records again, by the time. A process that has met an
-// unreadable record may begin again as often as it meets it.
-func (j *judge) rewinds(r *record, until time.Duration) int {
+// rewinds is how often the holders of a partition were handed records again. A process that has met an unreadable
+// record may begin again as often as it meets it.
+func (j *judge) rewinds(r *record) int {
 	n := 0
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition && e.Time <= until &&
+		if e.Kind == history.KindFetched && e.Topic == r.topic && e.Partition == r.partition &&
 			slices.ContainsFunc(j.events[:i], func(o history.Event) bool {
 				return o.Kind == e.Kind && o.Topic == e.Topic && o.Partition == e.Partition && by(&o, e) &&
 					max(o.Offset, o.Aux) >= e.Offset

@@ -175,17 +175,6 @@ func (j *judge) open(invariant, anomaly string, r *record) {
 	j.opinion.Open[Finding{OfRecord(invariant, r.number), anomaly}] = true
 }
 
-// count returns the number of events of the kind about a record.
-func (j *judge) count(kind history.Kind, number int32) int {
-	n := 0
-	for i := range j.events {
-		if e := &j.events[i]; e.Kind == kind && e.Record == number {
-			n++
-		}
-	}
-	return n
-}
-
 func (j *judge) judged(invariant string) { j.opinion.Judged[invariant]++ }
 
 // disturbed reports whether the run had a disturbance that may concern every record.
@@ -273,7 +262,7 @@ func (j *judge) addCommits(r *record) bool {
 		if ask.Kind != history.KindCommitRequest || ask.Topic != r.topic || ask.Partition != r.partition {
 			continue
 		}
-		answer := j.answer(ask, history.KindCommitRequest, history.KindCommitResponse)
+		answer := j.answer(ask, history.KindCommitResponse)
 		if answer == nil || !accepted(answer) {
 			return false
 		}
@@ -283,15 +272,15 @@ func (j *judge) addCommits(r *record) bool {
 }
 
 // answer returns the answer to a request. It returns nil unless the request was made once and answered once.
-func (j *judge) answer(ask *history.Event, asks, answers history.Kind) *history.Event {
+func (j *judge) answer(ask *history.Event, answers history.Kind) *history.Event {
 	var found *history.Event
 	asked := 0
 	for i := range j.events {
 		e := &j.events[i]
-		if e.Op != ask.Op || e.Kind != asks && e.Kind != answers {
+		if e.Op != ask.Op || e.Kind != ask.Kind && e.Kind != answers {
 			continue
 		}
-		if e.Kind == asks {
+		if e.Kind == ask.Kind {
 			asked++
 			continue
 		}
@@ -315,7 +304,7 @@ func (j *judge) addAttempts(r *record) bool {
 		if ask.Kind != history.KindAttemptStart || ask.Record != r.number {
 			continue
 		}
-		end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
+		end := j.answer(ask, history.KindAttemptEnd)
 		if end == nil || end.Record != r.number ||
 			end.Flags.Has(history.ClientGone) && end.Outcome != history.OutcomeTimeout {
 			return false

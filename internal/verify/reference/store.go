@@ -370,7 +370,7 @@ func (j *judge) arrived(r *record, letter *history.Event, lives []*life) {
 				e.Partition != letter.Partition || e.Offset <= letter.Offset {
 				continue
 			}
-			answer := j.answer(e, history.KindCommitRequest, history.KindCommitResponse)
+			answer := j.answer(e, history.KindCommitResponse)
 			switch {
 			case answer == nil || !accepted(answer) || e.Time > first.made-j.blur()-grain && e.Time < first.made+j.blur()+grain:
 				j.open(lifecycle, "committed-before-stored", r)
@@ -396,7 +396,7 @@ func (j *judge) workersTries(r *record, lives []*life) {
 		if ask.Kind != history.KindAttemptStart {
 			continue
 		}
-		end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
+		end := j.answer(ask, history.KindAttemptEnd)
 		if end == nil || end.Record != r.number || end.Flags.Has(history.ClientGone) ||
 			len(calls) > 0 && ask.Time < calls[len(calls)-1].end {
 			j.openTries(r)

@@ -106,7 +106,7 @@ func refuse(all []history.Event, parts []int) {
 
 // committed reports whether a transaction was committed, and its process heard of it.
 func (j *judge) committed(end *history.Event) bool {
-	answer := j.answer(end, history.KindTxnEndRequest, history.KindTxnEndResponse)
+	answer := j.answer(end, history.KindTxnEndResponse)
 	return end.N == 1 && answer != nil && accepted(answer)
 }
 

@@ -77,7 +77,7 @@ func (j *judge) allAttempts(r *record) bool {
 		case ask.Kind == history.KindAttemptEnd && !j.begun(ask, history.KindAttemptStart):
 			return false
 		case ask.Kind == history.KindAttemptStart:
-			end := j.answer(ask, history.KindAttemptStart, history.KindAttemptEnd)
+			end := j.answer(ask, history.KindAttemptEnd)
 			if end == nil || end.Record != r.number || ask.Time < r.send.Time {
 				return false
 			}
