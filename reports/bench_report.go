@@ -187,7 +187,7 @@ func benchAdvice(bench Bench) document.List {
 
 // benchCells returns the table of cells. The deciding figures come first, and a terminal leaves out the others.
 func benchCells(bench Bench) document.Table {
-	columns, front := benchColumns(bench), onFront(bench)
+	columns, front := benchColumns(bench), onFront(bench, starFigures(bench.Mode))
 	deciding := []string{primary(bench.Mode).Name, "latency.success.p99", "share.duplicates", "recovery.steady",
 		"recovery.drain", "latency.success.p50"}
 	rank := func(column BenchFigure) int {

@@ -55,7 +55,7 @@ func TestBrokenCellsAreNeverOnTheFront(t *testing.T) {
 				t.Errorf("%s, and on the front", state)
 			}
 		}
-		if onFront(bench)[6] {
+		if onFront(bench, starFigures(bench.Mode))[6] {
 			t.Errorf("%s, and not beaten by any", state)
 		}
 		page := renderBench(t, bench, BenchHTML)
@@ -276,8 +276,8 @@ func TestWhatCantKeepUpComesFirst(t *testing.T) {
 	if headline := benchHeadline(bench); !strings.HasPrefix(headline, first) {
 		t.Errorf("the headline is %q", headline)
 	}
-	if onFront(bench)[2] || !onFront(bench)[1] {
-		t.Errorf("the front is %v", onFront(bench))
+	if onFront(bench, starFigures(bench.Mode))[2] || !onFront(bench, starFigures(bench.Mode))[1] {
+		t.Errorf("the front is %v", onFront(bench, starFigures(bench.Mode)))
 	}
 	terminal := renderBench(t, bench, benchTerminalPlain)
 	if !strings.HasPrefix(terminal, " 1 OF 2 CAN'T KEEP UP  concurrency\n 1 of 2 cells can't keep up") ||

@@ -82,41 +82,38 @@ func noiseOf(bench Bench, figure BenchFigure) (share float64, known bool) {
 type benchPoint struct {
 	cell BenchCell
 	x, y stats.Summary
-	// front: no cell that keeps its promises is better in one figure and no worse in the other.
+	// front: see onFront.
 	front bool
 }
 
-// benchPoints returns the cells that have both figures as points. Only cells that keep their promises can be on the
-// front.
+// benchPoints returns the cells that have both figures as points.
 func benchPoints(bench Bench, x, y BenchFigure) []benchPoint {
 	var out []benchPoint
+	front := onFront(bench, []BenchFigure{x, y})
 	for _, cell := range bench.Cells {
-		at := benchPoint{cell: cell, x: stats.Summarize(cell.Figures(x)), y: stats.Summarize(cell.Figures(y))}
+		at := benchPoint{cell: cell, x: stats.Summarize(cell.Figures(x)), y: stats.Summarize(cell.Figures(y)),
+			front: front[cell.Number]}
 		if at.x.Count > 0 && at.y.Count > 0 {
 			out = append(out, at)
 		}
 	}
-	better := func(f BenchFigure, a, b float64) bool { return a != b && (a > b) == f.Higher }
-	for i, one := range out {
-		out[i].front = one.cell.State == BenchOK && one.cell.Behind() == "" &&
-			!slices.ContainsFunc(out, func(other benchPoint) bool {
-				return other.cell.State == BenchOK && other.cell.Behind() == "" && !better(x, one.x.Median, other.x.Median) &&
-					!better(y, one.y.Median, other.y.Median) &&
-					(better(x, other.x.Median, one.x.Median) || better(y, other.y.Median, one.y.Median))
-			})
-	}
 	return out
 }
 
-// onFront returns the numbers of the cells that no other cell beats in the bench's own figure, p99 and duplicates
-// together.
-func onFront(bench Bench) map[int]bool {
-	figures := []BenchFigure{primary(bench.Mode)}
+// starFigures are the figures in which a cell with a star is beaten by none: the bench's own, p99 and duplicates.
+func starFigures(mode BenchMode) []BenchFigure {
+	figures := []BenchFigure{primary(mode)}
 	for _, name := range []string{"latency.success.p99", "share.duplicates"} {
-		if figure, known := bench.Mode.Figure(name); known {
+		if figure, known := mode.Figure(name); known {
 			figures = append(figures, figure)
 		}
 	}
+	return figures
+}
+
+// onFront returns the numbers of the cells that no other cell beats in the figures together, of those that have all
+// figures, keep their promises, and keep up with their load.
+func onFront(bench Bench, figures []BenchFigure) map[int]bool {
 	type standing struct {
 		number  int
 		medians []float64
