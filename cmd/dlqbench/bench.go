@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/internal/bench"
+	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
@@ -67,12 +67,7 @@ func (a *app) bench(ctx context.Context, arg string, flags benchFlags) error {
 		return usageError{err}
 	}
 	runner := benchRunner{app: a, out: flags.out}
-	plan, err := bench.Load(arg, func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
-		runner.cluster = clusterOf(wanted, filepath.Dir(arg))
-		var err error
-		runner.kafka, err = a.kafkaOptions(runner.cluster)
-		return runner.kafka.Fits, err
-	})
+	plan, err := bench.Load(arg, runner.read(a, arg))
 	if err != nil {
 		return usageError{err}
 	}
@@ -138,7 +133,7 @@ func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.
 			}
 		},
 	})
-	err = errors.Join(err, reports.BenchTerminal(a.stdout, results, flags.artifacts, a.color(a.stdout)))
+	err = errors.Join(err, reports.BenchTerminal(a.stdout, results, flags.artifacts, reports.UseColor(a.stdout)))
 	if results.Interrupted {
 		a.say("interrupted: what was measured is kept; the same command goes on with it")
 	}
@@ -206,20 +201,17 @@ func benchCode(results reports.Bench) int {
 
 // benchRunner runs the jobs of a bench as dlqbench run does.
 type benchRunner struct {
-	app     *app
-	plan    *bench.Plan
-	folder  bench.Folder
-	kafka   run.ClusterOptions
-	cluster clusterFlags
-	out     string
+	wantedKafka
+	app    *app
+	plan   *bench.Plan
+	folder bench.Folder
+	out    string
 }
 
-// options are the options of the corresponding dlqbench run.
-func (b benchRunner) options(cell bench.PlannedCell, sets []string, seed uint64) (run.Options, error) {
-	return b.app.runOptions(b.plan.Arg, b.kafka, runFlags{
-		subject: b.plan.SubjectFile(b.folder, cell), sets: sets, out: b.out, cluster: b.cluster,
-		seed: strconv.FormatUint(seed, 10),
-	})
+// cellOptions are the options of the corresponding dlqbench run.
+func (b benchRunner) cellOptions(cell bench.PlannedCell, sets []string, seed uint64) (run.Options, error) {
+	entry := gate.Entry{Arg: b.plan.Arg, Subject: b.plan.SubjectFile(b.folder, cell), Sets: sets, Seed: &seed}
+	return b.options(b.app, entry, b.out)
 }
 
 // check finds the problems of all cells before the first is run.
@@ -229,7 +221,7 @@ func (b benchRunner) check() error {
 		if b.plan.Mode == reports.BenchMaxThroughput {
 			sets = append(append([]string(nil), sets...), bench.RateSet(b.plan.Spec.Search.Lowest.PerSecond()))
 		}
-		if _, err := b.options(cell, sets, b.plan.Seed); err != nil {
+		if _, err := b.cellOptions(cell, sets, b.plan.Seed); err != nil {
 			return fmt.Errorf("%s: %w", cell.Name, err)
 		}
 	}
@@ -238,7 +230,7 @@ func (b benchRunner) check() error {
 
 // Run runs a job.
 func (b benchRunner) Run(ctx context.Context, job bench.Job) (bench.Measured, error) {
-	options, err := b.options(job.Cell, job.Sets, job.Seed)
+	options, err := b.cellOptions(job.Cell, job.Sets, job.Seed)
 	if err != nil {
 		return bench.Measured{}, err
 	}

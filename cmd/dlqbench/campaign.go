@@ -20,7 +20,6 @@ import (
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
-	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // campaignFlags are the flags of `dlqbench campaign`.
@@ -87,12 +86,11 @@ be on the PATH.`),
 
 // plannedCampaign is a campaign before it runs.
 type plannedCampaign struct {
+	wantedKafka
 	file      string
 	suite     *gate.Suite
 	cells     []campaign.Cell
 	selected  []campaign.Cell
-	cluster   clusterFlags
-	kafka     run.ClusterOptions
 	folder    campaign.Folder
 	artifacts string
 }
@@ -105,7 +103,7 @@ func (a *app) planCampaign(file string, flags campaignFlags) (*plannedCampaign, 
 	}
 	p.folder = campaign.NewFolder(p.artifacts)
 	var err error
-	if p.suite, p.cluster, p.kafka, err = a.loadSuite(file); err != nil {
+	if p.suite, err = gate.Load(file, p.read(a, file)); err != nil {
 		return nil, err
 	}
 	if p.cells, err = campaign.Cells(p.suite, programVersion()); err != nil {
@@ -115,26 +113,6 @@ func (a *app) planCampaign(file string, flags campaignFlags) (*plannedCampaign, 
 		return nil, fmt.Errorf("--cells: %w", err)
 	}
 	return p, nil
-}
-
-// loadSuite reads a suite and the Kafka that it wants.
-func (a *app) loadSuite(file string) (suite *gate.Suite, cluster clusterFlags, kafka run.ClusterOptions, err error) {
-	suite, err = gate.Load(file, func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
-		cluster = clusterOf(wanted, filepath.Dir(file))
-		var err error
-		kafka, err = a.kafkaOptions(cluster)
-		return kafka.Fits, err
-	})
-	return suite, cluster, kafka, err
-}
-
-// options are those of the dlqbench run that corresponds to a cell.
-func (p *plannedCampaign) options(a *app, cell campaign.Cell) (run.Options, error) {
-	flags := runFlags{subject: cell.Subject, sets: cell.Sets, out: p.folder.Runs(cell), cluster: p.cluster}
-	if cell.Seed != nil {
-		flags.seed = strconv.FormatUint(*cell.Seed, 10)
-	}
-	return a.runOptions(cell.Arg, p.kafka, flags)
 }
 
 func (a *app) campaign(ctx context.Context, file string, flags campaignFlags) error {
@@ -260,7 +238,7 @@ func (p *plannedCampaign) command(cell campaign.Cell, flags campaignFlags) []str
 func (p *plannedCampaign) forecasts(a *app) (map[int]gate.Forecast, error) {
 	forecasts := map[int]gate.Forecast{}
 	for _, cell := range p.selected {
-		options, err := p.options(a, cell)
+		options, err := p.options(a, cell.Entry, p.folder.Runs(cell))
 		if err != nil {
 			return nil, usageError{fmt.Errorf("%s: %w", cell.Label(), err)}
 		}
@@ -339,7 +317,7 @@ func (a *app) judgeCell(ctx context.Context, p *plannedCampaign, cell campaign.C
 	if err := os.RemoveAll(p.folder.Runs(cell)); err != nil { // of an attempt that was killed
 		return result, fmt.Errorf("removing what an earlier attempt left: %w", err)
 	}
-	options, err := p.options(a, cell)
+	options, err := p.options(a, cell.Entry, p.folder.Runs(cell))
 	if err != nil {
 		return result, usageError{err}
 	}

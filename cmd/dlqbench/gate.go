@@ -61,7 +61,8 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--shard: %w", err)}
 	}
-	suite, cluster, kafka, err := a.loadSuite(flags.config)
+	var kafka wantedKafka
+	suite, err := gate.Load(flags.config, kafka.read(a, flags.config))
 	if err != nil {
 		a.annotate(err, flags.config)
 		return usageError{err}
@@ -69,7 +70,7 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	entries := suite.Part(shard)
 	options, forecasts := map[int]run.Options{}, map[int]gate.Forecast{}
 	for i, entry := range entries {
-		run, err := a.runOptions(entry.Arg, kafka, gateRun(entry, cluster, flags))
+		run, err := kafka.options(a, entry, flags.out)
 		if err != nil {
 			return usageError{err}
 		}
@@ -142,13 +143,29 @@ func (a *app) gateOne(ctx context.Context, options run.Options) (gate.Done, erro
 	return done, err
 }
 
-// gateRun are the flags of dlqbench run that correspond to an entry.
-func gateRun(entry gate.Entry, cluster clusterFlags, flags gateFlags) runFlags {
-	run := runFlags{subject: entry.Subject, sets: entry.Sets, out: flags.out, cluster: cluster}
-	if entry.Seed != nil {
-		run.seed = strconv.FormatUint(*entry.Seed, 10)
+// wantedKafka is the Kafka that a suite or a bench wants.
+type wantedKafka struct {
+	cluster clusterFlags
+	kafka   run.ClusterOptions
+}
+
+// read returns what takes the wish from a file, and returns the check whether a scenario fits it.
+func (w *wantedKafka) read(a *app, file string) func(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
+	return func(wanted scenarios.Provider) (func(*scenarios.Scenario) error, error) {
+		w.cluster = clusterOf(wanted, filepath.Dir(file))
+		var err error
+		w.kafka, err = a.kafkaOptions(w.cluster)
+		return w.kafka.Fits, err
 	}
-	return run
+}
+
+// options are those of the dlqbench run that corresponds to an entry.
+func (w *wantedKafka) options(a *app, entry gate.Entry, out string) (run.Options, error) {
+	flags := runFlags{subject: entry.Subject, sets: entry.Sets, out: out, cluster: w.cluster}
+	if entry.Seed != nil {
+		flags.seed = strconv.FormatUint(*entry.Seed, 10)
+	}
+	return a.runOptions(entry.Arg, w.kafka, flags)
 }
 
 // clusterOf are the flags that correspond to the cluster section of a dlqbench.yaml in this folder.
