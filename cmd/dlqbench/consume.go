@@ -22,6 +22,7 @@ import (
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
+	"github.com/dlqbench/dlqbench/internal/security"
 )
 
 func (a *app) consumeCommand() *cobra.Command {
@@ -101,6 +102,15 @@ func (d *dialLog) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ 
 	}
 	address := net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port)))
 	d.log.Warn().Err(err).Str("broker", address).Msg("the broker can't be reached; it is tried again")
+}
+
+// clientOptions are the options of a Kafka client, with the security settings in the environment.
+func (a *app) clientOptions() ([]kgo.Opt, error) {
+	options, err := security.FromEnvironment(os.LookupEnv)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return append(options, kgo.WithHooks(&dialLog{log: a.logger(a.stderr)})), nil
 }
 
 // overrideSettings applies the flags that were given. All other settings keep the values from the environment.

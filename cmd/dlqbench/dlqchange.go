@@ -13,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/manage"
@@ -315,11 +313,10 @@ func (a *app) storeReplay(flags replayStoreFlags) (replay manage.Replay, closePu
 		return replay, closePublisher,
 			usageError{errors.New("replay needs --bootstrap, the brokers to produce to, or --dry-run")}
 	}
-	options, err := security.FromEnvironment(os.LookupEnv)
+	options, err := a.clientOptions()
 	if err != nil {
-		return replay, closePublisher, usageError{err}
+		return replay, closePublisher, err
 	}
-	options = append(options, kgo.WithHooks(&dialLog{log: a.logger(a.stderr)}))
 	publisher, err := manage.NewTransactional(strings.Split(flags.bootstrap, ","), replay.Name, options...)
 	if err != nil {
 		return replay, closePublisher, err

@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
-	"github.com/dlqbench/dlqbench/internal/security"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/worker"
@@ -116,11 +115,10 @@ func (a *app) route(ctx context.Context, flags routerFlags) error {
 		return usageError{err}
 	}
 	config.Strategies.Probed = flags.health != ""
-	if config.Options, err = security.FromEnvironment(os.LookupEnv); err != nil {
-		return usageError{err}
+	if config.Options, err = a.clientOptions(); err != nil {
+		return err
 	}
 	config.Logger = a.logger(a.stderr)
-	config.Options = append(config.Options, kgo.WithHooks(&dialLog{log: config.Logger}))
 	there, observer, end, err := a.observedStore(ctx, flags.store, flags.observe, config.Logger)
 	if err != nil {
 		return err
@@ -269,12 +267,11 @@ func (r *retryFlags) open(a *app) (worker.Retrier, func(), error) {
 		if r.bootstrap == "" {
 			return nil, nil, usageError{errors.New("--retry republish needs --bootstrap: the brokers to produce to")}
 		}
-		options, err := security.FromEnvironment(os.LookupEnv)
+		options, err := a.clientOptions()
 		if err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, err
 		}
-		client, err := kgo.NewClient(append(worker.ProducerOptions(strings.Split(r.bootstrap, ","), options...),
-			kgo.WithHooks(&dialLog{log: a.logger(a.stderr)}))...)
+		client, err := kgo.NewClient(worker.ProducerOptions(strings.Split(r.bootstrap, ","), options...)...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("opening the Kafka client for replays: %w", err)
 		}

@@ -129,7 +129,7 @@ func helpOrUnknown(command *cobra.Command, args []string) error {
 func (a *app) logger(w io.Writer) zerolog.Logger {
 	level, _ := zerolog.ParseLevel(a.logLevel) // checked before any command runs
 	if a.logFormat == "text" {
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !a.color(a.stderr)}
+		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !reports.UseColor(a.stderr)}
 	}
 	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
@@ -150,11 +150,6 @@ type progressLog struct{ log zerolog.Logger }
 func (p progressLog) Write(line []byte) (int, error) {
 	p.log.Log().Str("progress", strings.TrimSpace(string(line))).Send()
 	return len(line), nil
-}
-
-// color reports whether to colour the output to f: it must be a terminal, and NO_COLOR must not be set (no-color.org).
-func (a *app) color(f *os.File) bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(f)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -33,7 +33,7 @@ func (a *app) checkTerminal() error {
 // ends the program at once, restores the terminal first.
 func (a *app) openScreen(drill tui.Drill) shower {
 	screen := &onScreen{tui.Open(tui.Options{
-		In: a.stdin.(*os.File), Out: a.stderr, Color: a.color(a.stderr), Interrupt: interruptSelf, Drill: drill,
+		In: a.stdin.(*os.File), Out: a.stderr, Color: reports.UseColor(a.stderr), Interrupt: interruptSelf, Drill: drill,
 	}), a}
 	a.screen.Store(screen)
 	return screen
