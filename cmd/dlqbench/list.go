@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dlqbench/dlqbench/internal/gate"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -44,6 +46,9 @@ what it proves. With --subject, only those are listed that can show something of
 			if err != nil {
 				return err
 			}
+			if file != nil {
+				refuse(entries, subject)
+			}
 			all := len(entries)
 			if command.Flags().Changed("cluster") && on.provider == run.ClusterEmbedded {
 				entries = slices.DeleteFunc(entries, func(one scenarios.Entry) bool { return one.Real != "" })
@@ -76,6 +81,18 @@ what it proves. With --subject, only those are listed that can show something of
 	command.Flags().BoolVar(&asJSON, "json", false,
 		"print JSON; with --subject, every scenario, and for those that do not apply the reason")
 	return command
+}
+
+// refuse says of each scenario that can't be run with the subject file at this path why it can't.
+func refuse(entries []scenarios.Entry, path string) {
+	var names []string
+	for _, one := range entries {
+		names = append(names, one.Name)
+	}
+	refused, _ := gate.Fit(path, names)
+	for i, one := range entries {
+		entries[i].Unfit = cmp.Or(one.Unfit, refused[one.Name])
+	}
 }
 
 // listEntries prints the scenarios below the headings of their groups, one line each.
