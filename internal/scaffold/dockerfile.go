@@ -44,7 +44,57 @@ func (r repository) dockerStarts() (all []start) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b start) int { return r.likelierFile(a.file, b.file) })
+	return append(r.composeStarts(), all...)
+}
+
+var (
+	// ownCommand matches a command of a service in a file of Docker Compose, and item one of the words in a list below.
+	ownCommand = regexp.MustCompile(`^\s*command:\s*(.*)$`)
+	item       = regexp.MustCompile(`^\s*-\s+["']?(.*?)["']?\s*$`)
+)
+
+// composeStarts are the commands in files of Docker Compose at the top that sound like a consumer's.
+func (r repository) composeStarts() (all []start) {
+	files, _ := fs.Glob(r, "*compose*") // the pattern is a good one
+	for _, file := range files {
+		if !composeFile.MatchString(file) {
+			continue
+		}
+		lines := strings.Split(r.read(file), "\n")
+		for i, line := range lines {
+			found := ownCommand.FindStringSubmatch(line)
+			if found == nil {
+				continue
+			}
+			words := commandAt(found[1], lines[i+1:])
+			text := strings.Join(words, " ")
+			if sounds(text) > 0 && !strings.HasPrefix(text, "kafka-") && !strings.Contains(text, "$") { // Kafka's own tools
+				all = append(all, start{file: file, folder: "/", words: words})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b start) int {
+		return sounds(strings.Join(b.words, " ")) - sounds(strings.Join(a.words, " "))
+	})
 	return all
+}
+
+// commandAt are the words of a command of Docker Compose: a line, a list in it, or the list in the lines below.
+func commandAt(line string, below []string) (words []string) {
+	if line = strings.TrimSpace(line); line != "" {
+		return wordsOf(line)
+	}
+	for _, one := range below {
+		found := item.FindStringSubmatch(one)
+		if found == nil {
+			break
+		}
+		words = append(words, found[1])
+	}
+	if len(words) == 3 && words[1] == "-c" {
+		return wordsOf(words[2])
+	}
+	return words
 }
 
 // start is that of a Dockerfile, without words if it has none, or one that only a shell understands.
