@@ -42,8 +42,9 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 			own.GroupProtocol == consumer.ProtocolConsumer && contract.GroupProtocol != consumer.ProtocolConsumer,
 		},
 		{
-			"the classic group protocol", "leave group_protocol: consumer out of its contract if its client does not use it",
-			contract.GroupProtocol == consumer.ProtocolConsumer && slices.ContainsFunc(s.Faults, ofClassicGroup),
+			"the classic group protocol", "leave group_protocol out of its contract if its client does not use another",
+			cmp.Or(contract.GroupProtocol, consumer.ProtocolClassic) != consumer.ProtocolClassic &&
+				slices.ContainsFunc(s.Faults, ofClassicGroup),
 		},
 		{
 			"offsets and dead letters in one transaction", "write transactions: true in its contract if it writes them so",

@@ -22,7 +22,7 @@ func TestUnfit(t *testing.T) {
 		"smoke":             {"ordering: none", "", ""},
 		"spring-envelope":   {"dlq: {envelope: spring}", "dead letters in the envelope spring", ""},
 		"hexkit-dlq":        {"dlq: {envelope: hexkit}", "dead letters in the envelope hexkit", ""},
-		"group-api-errors":  {"group_protocol: classic", "the classic group protocol", "group_protocol: consumer"},
+		"group-api-errors":  {"group_protocol: classic", "the classic group protocol", "group_protocol: streams"},
 		"static-membership": {"group_protocol: classic", "", ""},
 	} {
 		text, _ := Shipped(name)

@@ -98,14 +98,17 @@ type Ready struct {
 	Timeout units.Duration `json:"timeout,omitempty"`
 }
 
+// ProtocolStreams is the group protocol of Kafka Streams (KIP-1071).
+const ProtocolStreams = "streams"
+
 // ContractSpec is the contract as written; defaults promise the least that anyone would still call correct.
 type ContractSpec struct {
 	Group string `json:"group,omitempty"`
 	// GroupType: consumer (default), or share for a share group (KIP-932).
 	GroupType string `json:"group_type,omitempty" jsonschema:"enum=consumer,enum=share"`
-	// GroupProtocol of its consumer group: classic, or consumer (KIP-848). It decides which scenarios can be run, and
-	// must be what the client is configured for.
-	GroupProtocol string `json:"group_protocol,omitempty" jsonschema:"enum=classic,enum=consumer"`
+	// GroupProtocol of its consumer group: classic, consumer (KIP-848), or streams (KIP-1071). It decides which scenarios
+	// can be run, and must be what the client is configured for.
+	GroupProtocol string `json:"group_protocol,omitempty" jsonschema:"enum=classic,enum=consumer,enum=streams"`
 	// Transactions, if dead letters and offsets are written in one transaction.
 	Transactions bool         `json:"transactions,omitempty"`
 	Attempts     AttemptsSpec `json:"attempts,omitempty"`

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 // Share groups (KIP-932): where the run's share group begins, and how far it has progressed.
@@ -30,7 +33,7 @@ func (r *run) sharing() bool { return r.header.Contract().GroupType == history.G
 // does not support the protocol by which the subject joins its group.
 func (r *run) beginGroup(ctx context.Context, client *kgo.Client) error {
 	if !r.sharing() {
-		return r.canAssign(ctx)
+		return r.canAssign(ctx, client)
 	}
 	if err := r.canShare(ctx); err != nil {
 		return err
@@ -53,35 +56,56 @@ func (r *run) takesDeadLetters(ctx context.Context, client *kgo.Client, dlq stri
 
 // canShare checks that the brokers support share groups and have them turned on.
 func (r *run) canShare(ctx context.Context) error {
+	lacks, err := r.lacks(ctx, shareFetchKey, shareFetchPreview)
+	if err == nil && lacks {
+		return fmt.Errorf("%w (share groups, KIP-932), and the subject's contract says group_type: share: run it on "+
+			"Apache Kafka 4.1 or later, with share.version=1", ErrNoProtocol)
+	}
+	return err
+}
+
+// lacks reports whether a broker does not list the API, or only older versions of it.
+func (r *run) lacks(ctx context.Context, key, version int16) (bool, error) {
 	versions, err := r.admin.ApiVersions(ctx)
 	if err != nil {
-		return fmt.Errorf("asking the brokers for their versions: %w", err)
+		return false, fmt.Errorf("asking the brokers for their versions: %w", err)
 	}
-	for _, broker := range r.cluster.Brokers() {
-		of := versions[broker.ID]
-		if newest, known := of.KeyMaxVersion(shareFetchKey); !known || newest < shareFetchPreview {
-			return fmt.Errorf("broker %d: %w (share groups, KIP-932), and the subject's contract says group_type: share: "+
-				"run it on Apache Kafka 4.1 or later, with share.version=1", broker.Number, ErrNoProtocol)
+	return slices.ContainsFunc(versions.Sorted(), func(of kadm.BrokerApiVersions) bool {
+		newest, known := of.KeyMaxVersion(key)
+		return !known || newest < version
+	}), nil
+}
+
+// canAssign fails with ErrNoProtocol if the subject relies on the brokers to assign partitions, and they do not. Their
+// request versions prove little: Kafka 3.9 lists ConsumerGroupDescribe and refuses it by default, and 4.1 does so with
+// StreamsGroupDescribe. Errors other than that refusal do not answer the question: the run will show them.
+func (r *run) canAssign(ctx context.Context, client *kgo.Client) error {
+	switch group := r.header.Group(); r.groupProtocol() {
+	case consumer.ProtocolConsumer:
+		described, err := r.admin.DescribeConsumerGroups(ctx, group)
+		if err == nil {
+			err = described[group].Err
+		}
+		if errors.Is(err, kerr.UnsupportedVersion) {
+			return fmt.Errorf("%w (KIP-848), and the subject's settings say group_protocol: consumer: run it on Apache "+
+				"Kafka 4.0 or later, with group.version=1", ErrNoProtocol)
+		}
+	case scenarios.ProtocolStreams:
+		request := kmsg.NewPtrStreamsGroupDescribeRequest()
+		request.Groups = []string{group}
+		lacks, err := r.lacks(ctx, request.Key(), 0)
+		if err != nil {
+			return err
+		}
+		described, err := request.RequestWith(ctx, client)
+		if lacks || err == nil && slices.ContainsFunc(described.Groups, func(g kmsg.StreamsGroupDescribeResponseGroup) bool {
+			return g.ErrorCode == kerr.UnsupportedVersion.Code
+		}) {
+			return fmt.Errorf("%w (KIP-1071), and the subject's contract says group_protocol: streams: run it on Apache "+
+				"Kafka 4.2 or later (--cluster process)", ErrNoProtocol)
 		}
 	}
 	return nil
-}
-
-// canAssign fails with ErrNoProtocol if the subject relies on KIP-848 and the brokers do not assign partitions.
-// Their request versions prove nothing: Kafka 3.9 lists ConsumerGroupDescribe and refuses it by default.
-func (r *run) canAssign(ctx context.Context) error {
-	if r.groupProtocol() != consumer.ProtocolConsumer {
-		return nil
-	}
-	described, err := r.admin.DescribeConsumerGroups(ctx, r.header.Group())
-	if err == nil {
-		err = described[r.header.Group()].Err
-	}
-	if errors.Is(err, kerr.UnsupportedVersion) {
-		return fmt.Errorf("%w (KIP-848), and the subject's settings say group_protocol: consumer: run it on Apache "+
-			"Kafka 4.0 or later, with group.version=1", ErrNoProtocol)
-	}
-	return nil // other errors do not answer the question: the run will show them
 }
 
 func (r *run) groupProtocol() string {

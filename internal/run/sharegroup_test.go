@@ -14,37 +14,66 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-// TestKIP848IsRefusedWhereItIsNot checks the refusal of KIP-848. Kafka 3.9 answers a query about such a group with
-// UNSUPPORTED_VERSION although it lists the request. A broker that assigns partitions answers that it does not know
-// the group yet.
-func TestKIP848IsRefusedWhereItIsNot(t *testing.T) {
+// TestProtocolsAreRefusedWhereTheyAreNot checks that a group protocol is refused that the broker does not have. Kafka
+// 3.9 answers a query about a group of KIP-848 with UNSUPPORTED_VERSION although it lists the request, and so does 4.1
+// with one of Kafka Streams. A broker that assigns partitions answers that it does not know the group yet, or that it
+// is not its coordinator.
+func TestProtocolsAreRefusedWhereTheyAreNot(t *testing.T) {
 	for name, test := range map[string]struct {
 		protocol string
 		answer   *kerr.Error
 		refused  bool
 	}{
-		"not there":         {consumer.ProtocolConsumer, kerr.UnsupportedVersion, true},
-		"there":             {consumer.ProtocolConsumer, kerr.GroupIDNotFound, false},
-		"not needed":        {consumer.ProtocolClassic, kerr.UnsupportedVersion, false},
-		"not to be asked":   {consumer.ProtocolConsumer, kerr.GroupAuthorizationFailed, false},
-		"share, not needed": {consumer.ProtocolShare, kerr.UnsupportedVersion, false},
+		"not there":          {consumer.ProtocolConsumer, kerr.UnsupportedVersion, true},
+		"there":              {consumer.ProtocolConsumer, kerr.GroupIDNotFound, false},
+		"not needed":         {consumer.ProtocolClassic, kerr.UnsupportedVersion, false},
+		"not to be asked":    {consumer.ProtocolConsumer, kerr.GroupAuthorizationFailed, false},
+		"share, not needed":  {consumer.ProtocolShare, kerr.UnsupportedVersion, false},
+		"streams, not there": {scenarios.ProtocolStreams, kerr.UnsupportedVersion, true},
+		"streams, there":     {scenarios.ProtocolStreams, kerr.NotCoordinator, false},
+		"streams, unknown":   {scenarios.ProtocolStreams, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"in"})
-			fake.ControlKey(int16(kmsg.ConsumerGroupDescribe), func(asked kmsg.Request) (kmsg.Response, error, bool) {
-				answer := asked.ResponseKind().(*kmsg.ConsumerGroupDescribeResponse)
-				group := kmsg.NewConsumerGroupDescribeResponseGroup()
-				group.Group, group.ErrorCode = asked.(*kmsg.ConsumerGroupDescribeRequest).Groups[0], test.answer.Code
-				answer.Groups = append(answer.Groups, group)
-				return answer, nil, true
+			fake.Control(func(asked kmsg.Request) (kmsg.Response, error, bool) {
+				fake.KeepControl()
+				return aboutGroup(asked, test.answer)
 			})
 			r := &run{header: history.Header{Consumers: []history.Consumer{{Group: "g"}}},
-				stage: stage{admin: kadm.NewClient(client)},
-				scenario: &scenarios.Scenario{Subject: scenarios.Subject{Reference: &scenarios.Reference{
-					Settings: consumer.Settings{GroupProtocol: test.protocol}}}}}
-			if err := r.canAssign(t.Context()); errors.Is(err, ErrNoProtocol) != test.refused || err != nil && !test.refused {
+				stage:   stage{admin: kadm.NewClient(client)},
+				options: Options{Subject: &scenarios.SubjectFile{Contract: scenarios.ContractSpec{GroupProtocol: test.protocol}}}}
+			if err := r.canAssign(t.Context(), client); errors.Is(err, ErrNoProtocol) != test.refused ||
+				err != nil && !test.refused {
 				t.Errorf("%v, refused should be %v", err, test.refused)
 			}
 		})
 	}
+}
+
+// aboutGroup answers a query about a group with the error. Without one, the broker does not list queries about groups of
+// Kafka Streams.
+func aboutGroup(asked kmsg.Request, with *kerr.Error) (kmsg.Response, error, bool) {
+	switch r := asked.(type) {
+	case *kmsg.ConsumerGroupDescribeRequest:
+		group := kmsg.NewConsumerGroupDescribeResponseGroup()
+		group.Group, group.ErrorCode = r.Groups[0], with.Code
+		return &kmsg.ConsumerGroupDescribeResponse{
+			Version: r.Version, Groups: []kmsg.ConsumerGroupDescribeResponseGroup{group}}, nil, true
+	case *kmsg.StreamsGroupDescribeRequest:
+		group := kmsg.NewStreamsGroupDescribeResponseGroup()
+		group.Group, group.ErrorCode = r.Groups[0], with.Code
+		return &kmsg.StreamsGroupDescribeResponse{
+			Version: r.Version, Groups: []kmsg.StreamsGroupDescribeResponseGroup{group}}, nil, true
+	case *kmsg.ApiVersionsRequest:
+		answer := r.ResponseKind().(*kmsg.ApiVersionsResponse)
+		for key := range int16(100) {
+			if request := kmsg.RequestForKey(key); request != nil && (with != nil || key != int16(kmsg.StreamsGroupDescribe)) {
+				one := kmsg.NewApiVersionsResponseApiKey()
+				one.ApiKey, one.MaxVersion = key, request.MaxVersion()
+				answer.ApiKeys = append(answer.ApiKeys, one)
+			}
+		}
+		return answer, nil, true
+	}
+	return nil, nil, false
 }

@@ -317,7 +317,6 @@ func TestWhatIsNotReadIsRefused(t *testing.T) {
 		{"a version to come of what is observed", keyFetch, 99, int64(kmsg.NewPtrFetchRequest().MaxVersion()), "Fetch"},
 		{"a version to come of what only passes", 2, 99, int64(kmsg.NewPtrListOffsetsRequest().MaxVersion()), "ListOffsets"},
 		{"a version that can't be", keyProduce, -1, int64(kmsg.NewPtrProduceRequest().MaxVersion()), "Produce"},
-		{"Kafka Streams' own groups", keyStreamsGroupHeartbeat, 0, history.None, "StreamsGroupHeartbeat"},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			said.Reset()
@@ -435,8 +434,7 @@ func TestAPIVersionsAreClamped(t *testing.T) {
 	subject.request(1, request)
 	kafka.receive()
 	answer := request.ResponseKind().(*kmsg.ApiVersionsResponse)
-	for _, api := range [][3]int16{{0, 0, 99}, {3, 0, 2}, {99, 0, 1}, {200, 0, 1}, {8, 90, 99},
-		{keyStreamsGroupHeartbeat, 0, 1}} {
+	for _, api := range [][3]int16{{0, 0, 99}, {3, 0, 2}, {99, 0, 1}, {200, 0, 1}, {8, 90, 99}} {
 		one := kmsg.NewApiVersionsResponseApiKey()
 		one.ApiKey, one.MinVersion, one.MaxVersion = api[0], api[1], api[2]
 		answer.ApiKeys = append(answer.ApiKeys, one)

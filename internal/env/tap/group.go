@@ -24,7 +24,9 @@ type member struct {
 	joins int
 	// static is its group.instance.id (KIP-345), "" for a dynamic member.
 	static string
-	held   []partition
+	// reads are the topics of each part of its topology, by the part's id, for Kafka Streams' own groups (KIP-1071).
+	reads map[string][]string
+	held  []partition
 	// session is the member's session timeout. due is when the session ends unless the member is heard from before.
 	// silent says that it was not.
 	session, due time.Duration
@@ -79,7 +81,9 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 			c.process.leave(memberID{r.Group, gone.MemberID}, at)
 		}
 	case *kmsg.ConsumerGroupHeartbeatRequest:
-		return c.process.epochBeat(at, memberID{r.Group, r.MemberID}, r.MemberEpoch)
+		return c.process.epochBeat(at, memberID{r.Group, r.MemberID}, r.MemberEpoch, nil)
+	case *kmsg.StreamsGroupHeartbeatRequest:
+		return c.process.epochBeat(at, memberID{r.Group, r.MemberID}, r.MemberEpoch, r.Topology)
 	case *kmsg.FindCoordinatorRequest: // from version 4 on it may ask for several; type 0 is a group's
 		if keys := append(r.CoordinatorKeys, r.CoordinatorKey); r.CoordinatorType == 0 &&
 			slices.ContainsFunc(keys, c.tap.observesGroup) {
@@ -87,14 +91,14 @@ func (c *conn) observeGroup(at time.Duration, request kmsg.Request) observation 
 		}
 	case *kmsg.ShareGroupHeartbeatRequest:
 		if c.tap.observesGroup(r.GroupID) {
-			return c.process.epochBeat(at, memberID{r.GroupID, r.MemberID}, r.MemberEpoch)
+			return c.process.epochBeat(at, memberID{r.GroupID, r.MemberID}, r.MemberEpoch, nil)
 		}
 	}
 	return nil
 }
 
-// brokerSession is the session timeout of a group whose broker sets it (KIP-848, KIP-932): the default of
-// group.consumer.session.timeout.ms and of group.share.session.timeout.ms.
+// brokerSession is the session timeout of a group whose broker sets it (KIP-848, KIP-932, KIP-1071): the default of
+// group.consumer.session.timeout.ms, group.share.session.timeout.ms and group.streams.session.timeout.ms.
 const brokerSession = 45 * time.Second
 
 // joining notes the session timeout that a member of the group asks for, if it differs from the previous one; mu is
@@ -256,9 +260,12 @@ func (s *beatSeen) answered(c *conn, response kmsg.Response, at time.Duration, f
 	}
 }
 
-// epochBeat notes a ConsumerGroupHeartbeat (KIP-848) or a ShareGroupHeartbeat (KIP-932). Epoch -1 leaves. Epoch -2
-// leaves as a static member that will return. Epoch 0 joins, and the member's earlier partitions are gone.
-func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observation {
+// epochBeat notes a ConsumerGroupHeartbeat (KIP-848), a ShareGroupHeartbeat (KIP-932) or a StreamsGroupHeartbeat
+// (KIP-1071). Epoch -1 leaves. Epoch -2 leaves as a static member that will return. Epoch 0 joins, with the topology in
+// a group of Kafka Streams, and the member's earlier partitions are gone.
+func (p *process) epochBeat(
+	at time.Duration, id memberID, epoch int32, topology *kmsg.StreamsGroupHeartbeatRequestTopology,
+) observation {
 	if epoch < 0 {
 		p.leave(id, at)
 		return nil
@@ -271,13 +278,30 @@ func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observat
 			p.joining(at, id.group, brokerSession)
 		}
 	}
+	seen := &epochBeatSeen{id: id, leaves: p.leaves[id]}
 	if m := p.members[id]; m != nil {
 		p.heard(m, at)
 		if epoch == 0 {
 			p.revoke(m, at, whyRejoin, func(partition) bool { return true })
 		}
+		seen.reads = m.reads
 	}
-	return &epochBeatSeen{id, p.leaves[id]}
+	if topology != nil {
+		seen.reads = topicsRead(topology)
+	}
+	return seen
+}
+
+// topicsRead returns the topics that each part of a topology reads, by the part's id.
+func topicsRead(topology *kmsg.StreamsGroupHeartbeatRequestTopology) map[string][]string {
+	read := map[string][]string{}
+	for _, part := range topology.Subtopologies {
+		read[part.SubtopologyID] = slices.Clone(part.SourceTopics)
+		for _, internal := range part.RepartitionSourceTopics {
+			read[part.SubtopologyID] = append(read[part.SubtopologyID], internal.Topic)
+		}
+	}
+	return read
 }
 
 // epochBeatSeen waits for the answer to such a heartbeat. A client that closes abandons its outstanding heartbeat
@@ -286,6 +310,8 @@ func (p *process) epochBeat(at time.Duration, id memberID, epoch int32) observat
 type epochBeatSeen struct {
 	id     memberID
 	leaves int
+	// reads is as in member.
+	reads map[string][]string
 }
 
 // epochAnswer is the part of a heartbeat's answer about the member. Members of a share group share their partitions,
@@ -299,9 +325,12 @@ type epochAnswer struct {
 	assigned bool
 }
 
-func (c *conn) readEpochAnswer(response kmsg.Response) epochAnswer {
-	if r, shares := response.(*kmsg.ShareGroupHeartbeatResponse); shares {
+func (s *epochBeatSeen) read(c *conn, response kmsg.Response) epochAnswer {
+	switch r := response.(type) {
+	case *kmsg.ShareGroupHeartbeatResponse:
 		return epochAnswer{code: r.ErrorCode, memberID: r.MemberID, epoch: r.MemberEpoch}
+	case *kmsg.StreamsGroupHeartbeatResponse:
+		return s.readTasks(c, r)
 	}
 	r := response.(*kmsg.ConsumerGroupHeartbeatResponse)
 	a := epochAnswer{code: r.ErrorCode, memberID: r.MemberID, epoch: r.MemberEpoch, assigned: r.Assignment != nil}
@@ -317,11 +346,25 @@ func (c *conn) readEpochAnswer(response kmsg.Response) epochAnswer {
 	return a
 }
 
+// readTasks reads the active tasks, each of which is one partition of every topic that its part of the topology reads.
+// Standby and warm-up tasks only restore state.
+func (s *epochBeatSeen) readTasks(c *conn, r *kmsg.StreamsGroupHeartbeatResponse) epochAnswer {
+	a := epochAnswer{code: r.ErrorCode, memberID: &r.MemberID, epoch: r.MemberEpoch, assigned: r.ActiveTasks != nil}
+	for _, task := range r.ActiveTasks {
+		for _, topic := range s.reads[task.SubtopologyID] {
+			for _, number := range task.Partitions {
+				a.given = append(a.given, partition{c.tap.topics.named(topic), number})
+			}
+		}
+	}
+	return a
+}
+
 func (s *epochBeatSeen) answered(c *conn, response kmsg.Response, at time.Duration, flags history.Flags) {
 	if flags.Has(history.Withheld) {
 		return
 	}
-	a := c.readEpochAnswer(response)
+	a := s.read(c, response)
 	switch {
 	case provesLoss(a.code):
 		c.process.fence(s.id, at)
@@ -343,7 +386,7 @@ func (s *epochBeatSeen) answered(c *conn, response kmsg.Response, at time.Durati
 	m := p.admit(id, at)
 	m.session = brokerSession
 	p.heard(m, at)
-	m.generation = a.epoch
+	m.generation, m.reads = a.epoch, s.reads
 	if a.assigned {
 		p.assign(m, at, a.given)
 	}

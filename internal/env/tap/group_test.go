@@ -267,6 +267,50 @@ func TestServerSideMember(t *testing.T) {
 	k.expect("leaves", beat(-1, 0, -1), "-0.5@8 leave")
 }
 
+// KIP-1071: a task is one partition of each topic that its part of the topology reads. A member names the topology when
+// it joins, and only then.
+func TestMemberOfKafkaStreams(t *testing.T) {
+	k := newTalk(t)
+	part := func(id string, internal string, topics ...string) kmsg.StreamsGroupHeartbeatRequestTopologySubtopology {
+		one := kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{SubtopologyID: id, SourceTopics: topics}
+		if internal != "" {
+			one.RepartitionSourceTopics = []kmsg.TopicInfo{{Topic: internal}}
+		}
+		return one
+	}
+	first := []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{
+		part("0", "", "t.input", "unknown"), part("1", "t.retry"),
+	}
+	task := func(id string, numbers ...int32) kmsg.TaskIDs {
+		return kmsg.TaskIDs{SubtopologyID: id, Partitions: numbers}
+	}
+	beat := func(
+		epoch int32, parts []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology, code int16, answered int32,
+		tasks ...kmsg.TaskIDs,
+	) string {
+		request := kmsg.NewPtrStreamsGroupHeartbeatRequest()
+		request.Group, request.MemberID, request.MemberEpoch = "g", "m", epoch
+		if parts != nil {
+			request.Topology = &kmsg.StreamsGroupHeartbeatRequestTopology{Subtopologies: parts}
+		}
+		answer := request.ResponseKind().(*kmsg.StreamsGroupHeartbeatResponse)
+		answer.ErrorCode, answer.MemberID, answer.MemberEpoch, answer.ActiveTasks = code, "m", answered, tasks
+		answer.StandbyTasks = []kmsg.TaskIDs{task("0", 5)}
+		return k.ask(request, answer)
+	}
+	k.expect("joins", beat(0, first, 0, 1, task("0", 0, 1)), "+0.0@1, +0.1@1")
+	k.expect("no change", beat(1, nil, 0, 1), "")
+	k.expect("is given one more", beat(1, nil, 0, 2, task("0", 1), task("1", 3)), "-0.0@2 rebalance, +1.3@2")
+	k.expect("is given nothing", beat(2, nil, 0, 3, []kmsg.TaskIDs{}...), "-0.1@3 rebalance, -1.3@3 rebalance")
+	k.expect("is given both again", beat(3, nil, 0, 4, task("0", 1), task("1", 3)), "+0.1@4, +1.3@4")
+	k.expect("joins again, with another topology",
+		beat(0, []kmsg.StreamsGroupHeartbeatRequestTopologySubtopology{part("0", "", "t.retry")}, 0, 5, task("0", 2)),
+		"-0.1@4 rejoin, -1.3@4 rejoin, +1.2@5")
+	k.expect("is fenced", beat(5, nil, kerr.FencedMemberEpoch.Code, 0), "-1.2@5 fenced")
+	k.expect("joins", beat(0, first, 0, 6, task("0", 0)), "+0.0@6")
+	k.expect("leaves", beat(-1, nil, 0, -1), "-0.0@6 leave")
+}
+
 // Fetch sessions (KIP-227): a request names only changes, and fetching starts at the offset that the client named
 // last. The answer to a heartbeat that was outstanding when the member left assigns nothing, even if the member
 // rejoins under its id before the answer arrives.
@@ -421,6 +465,8 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 			r.Group, r.MemberID = "g", "m"
 		case *kmsg.ConsumerGroupHeartbeatRequest:
 			r.Group, r.MemberID, r.MemberEpoch = "g", "m", 3
+		case *kmsg.StreamsGroupHeartbeatRequest:
+			r.Group, r.MemberID, r.MemberEpoch = "g", "m", 3
 		case *kmsg.ShareGroupHeartbeatRequest:
 			r.GroupID, r.MemberID, r.MemberEpoch = "g", "m", 3
 		}
@@ -433,6 +479,7 @@ func TestForgedAndWithheldGroupAnswers(t *testing.T) {
 		for _, request := range []kmsg.Request{
 			group(kmsg.NewPtrSyncGroupRequest()), group(kmsg.NewPtrHeartbeatRequest()),
 			group(kmsg.NewPtrConsumerGroupHeartbeatRequest()), group(kmsg.NewPtrShareGroupHeartbeatRequest()),
+			group(kmsg.NewPtrStreamsGroupHeartbeatRequest()),
 		} {
 			for _, withheld := range []bool{false, true} {
 				actions := map[int16]Action{request.Key(): {Code: code}}

@@ -83,6 +83,8 @@ func concerns(request kmsg.Request, group string) bool {
 		return r.Group == group
 	case *kmsg.ConsumerGroupHeartbeatRequest:
 		return r.Group == group
+	case *kmsg.StreamsGroupHeartbeatRequest:
+		return r.Group == group
 	case *kmsg.ShareGroupHeartbeatRequest:
 		return r.GroupID == group
 	case *kmsg.ShareFetchRequest:

@@ -35,9 +35,7 @@ const (
 	keyStreamsGroupHeartbeat   = 88
 )
 
-// apis are the APIs and versions that the tap reads: those that kmsg can decode, except the group protocol of Kafka
-// Streams (KIP-1071), whose members the tap does not follow. A client that is not offered that protocol uses another
-// one, or reports that it cannot.
+// apis are the APIs and versions that the tap reads: those that kmsg can decode.
 type apis struct{ max, flexible []int16 }
 
 // newAPIs queries kmsg. Kafka numbers its keys consecutively; 256 leaves room.
@@ -47,7 +45,7 @@ func newAPIs() *apis {
 	for key := range int16(keys) {
 		a.max[key], a.flexible[key] = -1, 1<<15-1
 		request := kmsg.RequestForKey(key)
-		if request == nil || key == keyStreamsGroupHeartbeat {
+		if request == nil {
 			continue
 		}
 		a.max[key] = request.MaxVersion()
@@ -128,7 +126,7 @@ func decodesRequest(key int16) bool {
 	switch key {
 	case keyProduce, keyFetch, keyOffsetCommit, keyTxnOffsetCommit, keyEndTxn, keyFindCoordinator, keyJoinGroup,
 		keySyncGroup, keyHeartbeat, keyLeaveGroup, keyConsumerGroupHeartbeat, keyShareGroupHeartbeat, keyShareFetch,
-		keyShareAcknowledge:
+		keyShareAcknowledge, keyStreamsGroupHeartbeat:
 		return true
 	}
 	return false

@@ -62,6 +62,7 @@ public final class OrdersLetters {
     config.put(StreamsConfig.APPLICATION_ID_CONFIG, System.getenv("KAFKA_GROUP"));
     config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_BROKERS"));
     config.put(StreamsConfig.STATE_DIR_CONFIG, System.getenv("STATE_DIR"));
+    config.put(StreamsConfig.GROUP_PROTOCOL_CONFIG, System.getenv().getOrDefault("GROUP_PROTOCOL", "classic"));
     config.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 2000); // half a minute by default, longer than a run has load
     config.put(StreamsConfig.PROCESSING_EXCEPTION_HANDLER_CLASS_CONFIG,
         LogAndContinueProcessingExceptionHandler.class);
