@@ -162,8 +162,10 @@ def main():
     servers = {"bootstrap.servers": os.environ["KAFKA_BROKERS"]}
     # A dead letter is a little larger than its record: the default of 1 MB is less than brokers take.
     producer = Producer({**servers, "message.max.bytes": 1048588}, logger=logger)
+    settings = dict(setting.split("=", 1) for setting in os.environ.get("CONSUMER_SETTINGS", "").split(",") if setting)
     consumer = Consumer(
-        {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False}, logger=logger
+        {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False, **settings},
+        logger=logger,
     )
     listener = {"on_assign": skip_to_end} if PLANTED_BUG == "skips-at-rebalance" else {}
     offsets = Offsets(os.environ["OFFSETS_DATABASE"]) if "OFFSETS_DATABASE" in os.environ else None

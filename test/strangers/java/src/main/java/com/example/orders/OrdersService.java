@@ -8,6 +8,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
@@ -20,6 +21,7 @@ import java.util.concurrent.Future;
 import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -45,7 +47,7 @@ import org.slf4j.LoggerFactory;
  * A consumer on kafka-clients as books and the client's own documentation write one: a poll loop, commitSync when the records of a poll are
  * finished, wakeup from a shutdown hook. All settings of the client are its defaults, but for what the work needs.
  */
-public final class OrdersService implements Runnable {
+public final class OrdersService implements Runnable, ConsumerRebalanceListener {
   private static final Logger log = LoggerFactory.getLogger(OrdersService.class);
   private static final int MAX_ATTEMPTS = 3;
   private static final long FIRST_BACKOFF_MS = 100;
@@ -67,6 +69,8 @@ public final class OrdersService implements Runnable {
   private final String onUnreadable = System.getenv().getOrDefault("ON_UNREADABLE", "");
   /** What PLANTED_BUG=auto-commit-beside-a-thread processes with, while the client commits what was polled. */
   private final ExecutorService worker = Executors.newSingleThreadExecutor();
+  /** What is finished and not yet committed. */
+  private final Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
   private volatile boolean stopping;
 
   OrdersService() {
@@ -75,6 +79,11 @@ public final class OrdersService implements Runnable {
     consuming.put(ConsumerConfig.GROUP_ID_CONFIG, System.getenv("KAFKA_GROUP"));
     consuming.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
     consuming.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, PLANTED_BUG.equals("auto-commit-beside-a-thread"));
+    for (String setting : System.getenv().getOrDefault("CONSUMER_SETTINGS", "").split(",")) {
+      if (!setting.isEmpty()) {
+        consuming.put(setting.substring(0, setting.indexOf('=')), setting.substring(setting.indexOf('=') + 1));
+      }
+    }
     consumer = new KafkaConsumer<>(consuming, new ByteArrayDeserializer(),
         onUnreadable.isEmpty() ? new ByteArrayDeserializer() : new OrderDeserializer());
     Properties producing = new Properties();
@@ -108,9 +117,9 @@ public final class OrdersService implements Runnable {
   public void run() {
     try {
       if (topic.startsWith("^")) {
-        consumer.subscribe(Pattern.compile(topic));
+        consumer.subscribe(Pattern.compile(topic), this);
       } else {
-        consumer.subscribe(List.of(topic.split(",")));
+        consumer.subscribe(List.of(topic.split(",")), this);
       }
       while (!stopping) {
         ConsumerRecords<byte[], byte[]> records;
@@ -124,7 +133,6 @@ public final class OrdersService implements Runnable {
           records.forEach(record -> worker.submit(() -> process(record)));
           continue;
         }
-        Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
         for (ConsumerRecord<byte[], byte[]> record : records) {
           if (!process(record)) {
             break;
@@ -132,7 +140,7 @@ public final class OrdersService implements Runnable {
           done.put(new TopicPartition(record.topic(), record.partition()),
               new OffsetAndMetadata(record.offset() + 1, record.leaderEpoch(), ""));
         }
-        commit(done);
+        commit();
       }
     } catch (WakeupException | InterruptException e) {
       if (!stopping) {
@@ -149,6 +157,14 @@ public final class OrdersService implements Runnable {
     }
   }
 
+  @Override
+  public void onPartitionsAssigned(Collection<TopicPartition> partitions) {}
+
+  @Override
+  public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+    done.keySet().removeAll(partitions);
+  }
+
   private void unreadable(RecordDeserializationException e) {
     log.error("{} at {} is not an order", e.topicPartition(), e.offset(), e);
     if (PLANTED_BUG.equals("seeks-past-unreadable")) {
@@ -161,24 +177,25 @@ public final class OrdersService implements Runnable {
     sleep(500);
   }
 
-  private void commit(Map<TopicPartition, OffsetAndMetadata> offsets) {
-    while (!offsets.isEmpty()) {
+  private void commit() {
+    while (!done.isEmpty()) {
       try {
         Thread.interrupted();
         if (PLANTED_BUG.equals("letter-not-checked")) {
-          consumer.commitAsync(offsets, null);
-          return;
+          consumer.commitAsync(Map.copyOf(done), null);
+        } else {
+          consumer.commitSync(done);
         }
-        consumer.commitSync(offsets);
+        done.clear();
         return;
       } catch (WakeupException | InterruptException e) {
         // Told to stop meanwhile: the commit is done all the same, once more.
       } catch (CommitFailedException | RebalanceInProgressException e) {
         log.warn("Offsets not committed, the group rebalances: {}", e.getMessage());
-        return; // who gets the partitions reads these records again
+        return; // after the next poll, for what is kept; who gets the other partitions reads their records again
       } catch (RetriableException e) {
         log.error("Offsets not committed", e);
-        return; // the next commit covers these records
+        return; // again after the next poll
       }
     }
   }
