@@ -23,6 +23,8 @@ const (
 	// outcomeTransient is the one of FailingPartitions.Outcome that ends well, after transientFailures.
 	outcomeTransient  = "transient"
 	transientFailures = 2
+	// minMarkers is the least time between two transaction markers: a broker takes some milliseconds to write one.
+	minMarkers = 10 * time.Millisecond
 )
 
 func (c *checker) checkLoad() {
@@ -36,6 +38,9 @@ func (c *checker) checkLoad() {
 	c.checkLarge()
 	c.checkFailing()
 	c.checkRepeated()
+	c.refuseIf(c.has("/workload/transaction_markers") && load.TransactionMarkers.D() < minMarkers,
+		"/workload/transaction_markers", "there must be %s or more between two markers, such as 100ms; without markers, "+
+			"leave it out", minMarkers)
 	c.checkRecordHeaders("/workload/record_headers", load.RecordHeaders)
 	c.refuseIf(c.has("/workload/value_size") && load.ValueSize < minValue, "/workload/value_size",
 		"a value needs at least %d bytes, for its id and time stamp", minValue)

@@ -139,6 +139,9 @@ type Workload struct {
 	// Repeated produces a share of the records twice, one right after the other, as a producer does that sends a record
 	// again after its acknowledgement was lost: with the same key, value, headers and id, at two offsets of a partition.
 	Repeated units.Percent `json:"repeated,omitempty"`
+	// TransactionMarkers is the time between two markers on each partition of the input, as the transactions of an
+	// upstream producer leave them: each takes an offset, and no record has it. At least 10ms; default none.
+	TransactionMarkers units.Duration `json:"transaction_markers,omitempty"`
 	// OddHeaders gives a share of the records headers that careless code breaks.
 	OddHeaders *OddHeaders `json:"odd_headers,omitempty"`
 	// ErrorText is what the downstream's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL,

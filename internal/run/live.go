@@ -72,6 +72,8 @@ type live struct {
 	// transacted is the offset after the last record that the replay tool wrote in a transaction. The record at that
 	// offset is the transaction's marker.
 	transacted map[topicPartition]int64
+	// marked: the load has transaction markers.
+	marked bool
 	// stalls is the total time for which each instance, and the harness (history.None), could not run.
 	stalls map[int16]time.Duration
 }
@@ -437,13 +439,16 @@ func (l *live) replayedInTransaction(event *history.Event) {
 	l.transacted[topicPartition{event.Topic, event.Partition}] = event.Offset + 1
 }
 
-// discountMarkers subtracts from a partition's end the marker of a replay's transaction behind the last record that
-// the group has committed, because no consumer receives markers.
+// discountMarkers subtracts from a partition's end the marker of a replay's transaction, or those of the load, behind
+// the last record that the group has committed, because no consumer receives markers.
 func (l *live) discountMarkers(topic int16, ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for partition, end := range ends {
 		behind, is := l.transacted[topicPartition{topic, partition}]
+		if l.marked {
+			behind, is = max(behind, l.partitions.end(topic, partition)), true
+		}
 		if at, known := committed[partition]; is && known && at.Err == nil && at.At == behind {
 			end.Offset = behind
 			ends[partition] = end

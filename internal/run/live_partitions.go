@@ -16,7 +16,7 @@ type partitions struct {
 	// first is, by topic, the place of the topic's first partition; -1 for topics that are not followed.
 	first []int
 	all   []partition
-	// farthest rejects implausible offsets: the run's topics are new.
+	// farthest rejects implausible offsets: the run's topics are new. Transaction markers may take half a million.
 	farthest int64
 
 	mu sync.Mutex
@@ -39,7 +39,7 @@ type partition struct {
 }
 
 func newPartitions(header *history.Header) *partitions {
-	p := &partitions{topics: header.Topics, farthest: 4*int64(header.Records) + 1<<16, members: map[int16]int32{},
+	p := &partitions{topics: header.Topics, farthest: 4*int64(header.Records) + 1<<20, members: map[int16]int32{},
 		left: map[int16]time.Duration{}}
 	count := 0
 	for _, topic := range header.Topics {
@@ -78,6 +78,14 @@ func (p *partitions) commit(event *history.Event) {
 	if at := p.place(event.Topic, event.Partition); at >= 0 {
 		raise(&p.all[at].committed, event.Offset)
 	}
+}
+
+// end returns the offset after the last acknowledged record of the partition, -1 if it is not followed.
+func (p *partitions) end(topic int16, number int32) int64 {
+	if at := p.place(topic, number); at >= 0 {
+		return p.all[at].end.Load()
+	}
+	return -1
 }
 
 func raise(value *atomic.Int64, to int64) {

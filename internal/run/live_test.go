@@ -3,6 +3,8 @@ package run
 import (
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/dlqbench/dlqbench/history"
 )
 
@@ -90,5 +92,23 @@ func TestLagWithoutCommits(t *testing.T) {
 	l.Record(letter)
 	if got := l.figures().lag; got != 7 {
 		t.Errorf("%d records are behind, want 7: 3 of 10 have come to their ends", got)
+	}
+}
+
+// The markers of the load behind the last record are nothing that a consumer could commit. A record before them is.
+func TestMarkersAreNotWaitedFor(t *testing.T) {
+	for _, one := range []struct {
+		marked          bool
+		committed, want int64
+	}{{true, 3, 3}, {true, 2, 7}, {false, 3, 7}} {
+		l := newLive(discard{}, triggerHeader())
+		l.marked = one.marked
+		l.Record(ackedAt(0))
+		l.Record(ackedAt(2))
+		ends := map[int32]kadm.ListedOffset{0: {Offset: 7}}
+		l.discountMarkers(0, ends, map[int32]kadm.OffsetResponse{0: {Offset: kadm.Offset{At: one.committed}}})
+		if ends[0].Offset != one.want {
+			t.Errorf("%+v: the end is at %d", one, ends[0].Offset)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	faultregistry "github.com/dlqbench/dlqbench/faults/registry"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/env/workload"
 )
 
 const (
@@ -33,6 +34,7 @@ const (
 func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan struct{}) <-chan error {
 	done := make(chan error, 1)
 	go func() {
+		endMarkers := r.startMarkers(ctx)
 		err := r.options.Manual.load(ctx, func(loading context.Context) error {
 			return r.producer.Run(loading, base)
 		}, r.clock)
@@ -41,6 +43,7 @@ func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan s
 			r.producer.Extend(extending, r.behind)
 			cancel()
 		}
+		err = errors.Join(err, endMarkers())
 		flushing, cancel := context.WithTimeout(ctx, flushLimit)
 		defer cancel()
 		if late := r.producer.Flush(flushing); late != nil && ctx.Err() == nil {
@@ -52,6 +55,25 @@ func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan s
 		done <- environment("driving the load", err)
 	}()
 	return done
+}
+
+// startMarkers writes transaction markers to the input until the function that it returns is called. That one returns an
+// error if there should have been some, and none could be written.
+func (r *run) startMarkers(ctx context.Context) (end func() error) {
+	every := r.scenario.Workload.TransactionMarkers.D()
+	if every == 0 {
+		return func() error { return nil }
+	}
+	markers := workload.Markers{Client: r.cluster.client, Topics: map[string]int{}, Every: every,
+		ID: r.header.RunID + ".markers"}
+	for _, index := range r.inputs() {
+		topic := r.header.Topics[index]
+		markers.Topics[topic.Name] = topic.Partitions
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- markers.Run(ctx) }()
+	return func() error { cancel(); return <-ended }
 }
 
 // behindShare sets when a subject is behind: when a quarter of the planned records is neither finished nor

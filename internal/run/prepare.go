@@ -65,6 +65,7 @@ func prepareAnywhere(options Options) (_ *run, err error) {
 		return nil, environment("opening the history", err)
 	}
 	r.live = newLive(r.recorder, &r.header)
+	r.live.marked = r.scenario.Workload.TransactionMarkers > 0
 	r.live.replayed = func(record int32) { r.stubs.list[0].SetReplayed(record) }
 	r.live.intended = r.intended
 	if err := r.dir.pointLatest(); err != nil {
