@@ -60,6 +60,14 @@ func offsetBugs() []Bug {
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Committer = shortCommitter{parts.Committer} },
 		},
 		{
+			Name:      "waits-for-the-next-offset",
+			What:      "the offset to commit is found by counting up, and waits for numbers that no record has",
+			Invariant: "liveness", Anomaly: "stalled", Scenario: "gaps",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) {
+				parts.NewTracker = func() consumer.Tracker { return &countingTracker{finished: map[int64]int32{}} }
+			},
+		},
+		{
 			Name: "commits-its-position-at-revoke",
 			What: "when a partition is taken away everything that was read from it is committed, what is in backoff " +
 				"included",
@@ -98,6 +106,33 @@ func skippingBugs() []Bug {
 			skipTombstones),
 	}
 }
+
+// countingTracker expects each offset to be followed by the next number.
+type countingTracker struct {
+	added    []int64
+	epochs   []int32
+	finished map[int64]int32
+	prefix   consumer.Prefix
+}
+
+func (t *countingTracker) Add(offset int64, epoch int32) uint64 {
+	if len(t.added) == 0 {
+		t.prefix.Next = offset
+	}
+	t.added, t.epochs = append(t.added, offset), append(t.epochs, epoch)
+	t.prefix.Open++
+	return uint64(len(t.added) - 1)
+}
+
+func (t *countingTracker) Finish(slot uint64) {
+	t.finished[t.added[slot]] = t.epochs[slot]
+	for epoch, is := t.finished[t.prefix.Next]; is; epoch, is = t.finished[t.prefix.Next] {
+		t.prefix.Next, t.prefix.Epoch, t.prefix.OK = t.prefix.Next+1, epoch, true
+		t.prefix.Open--
+	}
+}
+
+func (t *countingTracker) Prefix(int) consumer.Prefix { return t.prefix }
 
 // remindingCommitter repeats all its earlier commits.
 type remindingCommitter struct {
