@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,8 +53,7 @@ func (a *app) initialise(dir string, force bool) error {
 	}
 	proposal := scaffold.Propose(os.DirFS(dir), filepath.Base(whole))
 	if !force {
-		proposal.Refused, proposal.Unpromised = gate.Fit(filepath.Join(dir, "subject.yaml"),
-			slices.AppendSeq(scaffold.Suite(), maps.Values(scaffold.StandIns())))
+		proposal.Refused, proposal.Unpromised = gate.Fit(filepath.Join(dir, "subject.yaml"), scaffold.Suite())
 	}
 	files, err := scaffold.Files(proposal, programVersion())
 	if err != nil {

@@ -20,23 +20,13 @@ func Suite() []string {
 	}
 }
 
-// StandIns are scenarios that take the place of those of the suite that a consumer can't be run in. Without a
-// dead-letter topic, nothing triggers the kills of consumer-kill.
-func StandIns() map[string]string {
-	return map[string]string{"consumer-kill": "parallel-consumer-dlq-off"}
-}
-
 // chosen is a scenario of the default suite, and why the consumer can't be run in it, "" if it can.
 type chosen struct{ Name, Why string }
 
 // suite is the default suite. Scenarios that are refused stay behind comment signs.
 func (p *Proposal) suite() (all []chosen) {
 	for _, name := range Suite() {
-		why, refused := p.Refused[name]
-		all = append(all, chosen{name, oneLine(why)})
-		if other := StandIns()[name]; refused && other != "" && p.Refused[other] == "" {
-			all = append(all, chosen{Name: other})
-		}
+		all = append(all, chosen{name, oneLine(p.Refused[name])})
 	}
 	return all
 }

@@ -18,9 +18,6 @@ func TestTheSuiteFitsTheSubject(t *testing.T) {
 		{nil, nil, "halt-on-dlq-failure, dlq-fidelity, dlq-once,\n  graceful-stop, stays-up]\n", "Not with"},
 		{map[string]string{"smoke": "no\ndead letters"}, nil,
 			"\n  # Not with subject.yaml: no dead letters\n  # - smoke\n  - poison-mix\n", "\n  - smoke"},
-		{map[string]string{"consumer-kill": "no dead letters"}, nil, "  # - consumer-kill\n  - parallel-consumer-dlq-off\n",
-			"\n  - consumer-kill"},
-		{map[string]string{"smoke": "no"}, nil, "\n  - consumer-kill\n", "parallel-consumer-dlq-off"},
 		{nil, []string{"commit-after-dlq", "halt-on-dlq-failure", "dlq-fidelity", "dlq-once", "backoff"},
 			"\nrequire: [no-loss, commit-after-outcome, graceful-stop, stays-up]\n", "dlq-fidelity"},
 	} {
