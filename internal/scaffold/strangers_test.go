@@ -81,13 +81,17 @@ func TestAProgramOfBazel(t *testing.T) {
 
 // Of an image that Compose starts in several ways, that of the consumer is taken.
 func TestACommandOfCompose(t *testing.T) {
-	for _, command := range []string{"\n      - python\n      - src/feature_consumer.py\n", " python src/feature_consumer.py\n",
-		" [\"python\", \"src/feature_consumer.py\"]\n", "\n      - sh\n      - -c\n      - exec python src/feature_consumer.py\n"} {
+	for _, command := range []string{"\n      - python\n      - src/feature_consumer.py\n",
+		" python src/feature_consumer.py\n",
+		" [\"python\", \"src/feature_consumer.py\"]\n",
+		"\n      - sh\n      - -c\n      - exec python src/feature_consumer.py\n"} {
 		subject, text := proposed(t, "requirements.txt", "aiokafka\n", "Dockerfile",
 			"FROM python\nCMD [\"uvicorn\", \"app.main:app\"]\n", "app/main.py", "app = FastAPI()\n", "src/feature_consumer.py",
 			"class C:\n    pass\nif __name__ == \"__main__\":\n    C()\n", "docker-compose.yml",
-			"services:\n  look:\n    command: kafka-console-consumer --topic a\n  features:\n    command:"+command+"    ports: []\n")
-		if !slices.Contains(subject.Command, "src/feature_consumer.py") || !strings.Contains(text, "that of docker-compose.yml") {
+			"services:\n  look:\n    command: kafka-console-consumer --topic a\n  features:\n    command:"+command+
+				"    ports: []\n")
+		if !slices.Contains(subject.Command, "src/feature_consumer.py") ||
+			!strings.Contains(text, "that of docker-compose.yml") {
 			t.Errorf("%q: it is started as %v\n%s", command, subject.Command, text)
 		}
 	}
