@@ -1,6 +1,8 @@
 package assertions
 
 import (
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -502,5 +504,22 @@ func hiddenCases() []testCase {
 				b.commit(1)
 				return b.drain().done()
 			}},
+	}
+}
+
+// A record that is committed before its only attempt was not attempted before.
+func TestACommitBeforeTheFirstAttempt(t *testing.T) {
+	for attempts, want := range map[int]string{1: "it was attempted after that, and never finished",
+		2: "it was attempted again after that"} {
+		b := newBuilder()
+		b.begin().send(0)
+		if attempts > 1 {
+			b.attempt(0, history.OutcomeTransient)
+		}
+		b.commit(1).wait(105*ms).attempt(0, history.OutcomeTransient)
+		found := resultOf(t, judged(t, b.drain().done()), "commit-after-outcome").Anomalies
+		if len(found) != 1 || !strings.HasSuffix(found[0].Counterexamples[0].Summary, want) {
+			t.Errorf("%d attempts: %+v, want %q", attempts, found, want)
+		}
 	}
 }

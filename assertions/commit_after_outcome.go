@@ -254,6 +254,8 @@ func (w *state) fate(r *record, p *pass) string {
 		return fmt.Sprintf("it was finished %s later", units.Text(w.firstTerminal(r)-p.at))
 	case r.attempts == 0:
 		return r.oddValue("", ", and ") + "it was never attempted"
+	case r.lastStart.At() > p.at && r.attempts == 1:
+		return "it was attempted after that, and never finished"
 	case r.lastStart.At() > p.at:
 		return "it was attempted again after that"
 	}
