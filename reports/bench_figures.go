@@ -77,7 +77,10 @@ func (m BenchMode) Own() []BenchFigure {
 	case BenchMaxThroughput:
 		return []BenchFigure{{Name: RateHeld, Words: "highest rate held", Unit: BenchUnitRate, Higher: true,
 			Of: func(r BenchRepetition) (float64, bool) {
-				return searched(r), r.Search != nil && (r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone)
+				if r.Search == nil {
+					return 0, false
+				}
+				return r.Search.Rate, r.Search.Limit == BenchLimitConsumer || r.Search.Limit == BenchLimitNone
 			}}}
 	case BenchStep:
 		return []BenchFigure{{Name: "rate.knee", Words: "highest step held", Unit: BenchUnitRate, Higher: true,
@@ -103,13 +106,6 @@ func (m BenchMode) Own() []BenchFigure {
 		}
 	}
 	return nil
-}
-
-func searched(r BenchRepetition) float64 {
-	if r.Search == nil {
-		return 0
-	}
-	return r.Search.Rate
 }
 
 // longestRecovery returns the longest time from a fault's end until the consumer was steady again.

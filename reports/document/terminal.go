@@ -307,7 +307,8 @@ func (l layout) width() int {
 // the others, and finally as words.
 func (s *terminal) table(t Table) {
 	if t.Pack {
-		t = s.packed(t)
+		s.packed(t)
+		return
 	}
 	if len(t.Rows) == 0 {
 		return
@@ -462,9 +463,9 @@ func (s *terminal) below(t Table, row Row) {
 	}
 }
 
-// packed writes rows that passed without remarks side by side, and the remarks on other rows that passed in one
-// paragraph. It returns the table of the rows that did not pass.
-func (s *terminal) packed(t Table) Table {
+// packed writes the rows that did not pass as a table, then those that passed side by side, and the remarks on them in
+// one paragraph.
+func (s *terminal) packed(t Table) {
 	quiet, loud := t, t
 	quiet.Rows, loud.Rows = nil, nil
 	var remarks Text
@@ -490,7 +491,6 @@ func (s *terminal) packed(t Table) Table {
 	if limit := before + 2; len(s.lines) > limit { // the report has all of them
 		s.lines = append(s.lines[:limit-1], ansi.Truncate(s.lines[limit-1], s.width-2, "")+" …")
 	}
-	return Table{}
 }
 
 // beside writes the rows in two columns with the cells that fit, or in one column if two do not fit.
