@@ -68,7 +68,7 @@ func prepareAnywhere(options Options) (_ *run, err error) {
 	r.live.marked = r.scenario.Workload.TransactionMarkers > 0
 	r.live.replayed = func(record int32) { r.stubs.list[0].SetReplayed(record) }
 	r.live.intended = r.intended
-	if err := r.dir.pointLatest(); err != nil {
+	if err := PointLatest(r.dir.path); err != nil {
 		return nil, environment("preparing the run directory", errors.Join(err, r.recorder.Close()))
 	}
 	return r, nil

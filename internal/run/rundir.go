@@ -67,11 +67,8 @@ func randomSuffix() string {
 
 func (d runDir) file(name string) string { return filepath.Join(d.path, name) }
 
-// pointLatest makes runs/latest point to this run. It replaces the link in one step, so that two simultaneous runs
-// leave a valid link.
-func (d runDir) pointLatest() error { return PointLatest(d.path) }
-
-// PointLatest makes the link latest beside a run directory point to it.
+// PointLatest makes the link latest beside a run directory point to it. It replaces the link in one step, so that two
+// simultaneous runs leave a valid link.
 func PointLatest(dir string) error {
 	link := filepath.Join(filepath.Dir(dir), linkLatest)
 	temporary := link + "-" + randomSuffix()
