@@ -439,19 +439,20 @@ func (l *live) replayedInTransaction(event *history.Event) {
 	l.transacted[topicPartition{event.Topic, event.Partition}] = event.Offset + 1
 }
 
-// discountMarkers subtracts from a partition's end the marker of a replay's transaction, or those of the load, behind
-// the last record that the group has committed, because no consumer receives markers.
+// discountMarkers subtracts from a partition's end the markers of the load behind its last record, and the marker of a
+// replay's transaction behind the last record that the group has committed, because no consumer receives markers.
 func (l *live) discountMarkers(topic int16, ends map[int32]kadm.ListedOffset, committed map[int32]kadm.OffsetResponse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for partition, end := range ends {
 		behind, is := l.transacted[topicPartition{topic, partition}]
-		if l.marked {
-			behind, is = max(behind, l.partitions.end(topic, partition)), true
-		}
-		if at, known := committed[partition]; is && known && at.Err == nil && at.At == behind {
+		at, known := committed[partition]
+		switch last := l.partitions.end(topic, partition); {
+		case l.marked && last >= 0:
+			end.Offset = min(end.Offset, last)
+		case is && known && at.Err == nil && at.At == behind:
 			end.Offset = behind
-			ends[partition] = end
 		}
+		ends[partition] = end
 	}
 }

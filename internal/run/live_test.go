@@ -95,20 +95,28 @@ func TestLagWithoutCommits(t *testing.T) {
 	}
 }
 
-// The markers of the load behind the last record are nothing that a consumer could commit. A record before them is.
+// The markers of the load behind the last record are nothing that a consumer could commit.
 func TestMarkersAreNotWaitedFor(t *testing.T) {
-	for _, one := range []struct {
-		marked          bool
-		committed, want int64
-	}{{true, 3, 3}, {true, 2, 7}, {false, 3, 7}} {
+	for name, one := range map[string]struct {
+		marked  bool
+		records []int64
+		want    int64
+	}{
+		"behind the last record": {true, []int64{0, 2}, 3},
+		"without a record":       {true, nil, 0},
+		"records of another":     {false, []int64{0, 2}, 7},
+	} {
 		l := newLive(discard{}, triggerHeader())
 		l.marked = one.marked
-		l.Record(ackedAt(0))
-		l.Record(ackedAt(2))
+		for _, offset := range one.records {
+			l.Record(ackedAt(offset))
+		}
 		ends := map[int32]kadm.ListedOffset{0: {Offset: 7}}
-		l.discountMarkers(0, ends, map[int32]kadm.OffsetResponse{0: {Offset: kadm.Offset{At: one.committed}}})
-		if ends[0].Offset != one.want {
-			t.Errorf("%+v: the end is at %d", one, ends[0].Offset)
+		if l.discountMarkers(0, ends, nil); ends[0].Offset != one.want {
+			t.Errorf("%s: the end is at %d", name, ends[0].Offset)
+		}
+		if l.discountMarkers(1, ends, nil); ends[0].Offset != one.want {
+			t.Errorf("%s: the end of a topic without markers is at %d", name, ends[0].Offset)
 		}
 	}
 }
