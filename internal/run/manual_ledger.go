@@ -24,22 +24,24 @@ import (
 // leastSteady is the shortest steady phase of a recording: a scenario needs one.
 const leastSteady = 100 * time.Millisecond
 
-// breakThings carries out the schedule of faults, and the faults that people inject meanwhile.
-func (r *run) breakThings(ctx context.Context, steady time.Duration) error {
+// breakThings carries out the schedule of faults, and the faults that people inject meanwhile. The steady phase begins
+// with it, unless the load ended before: who sees that phase may inject a fault.
+func (r *run) breakThings(ctx context.Context, steady time.Duration, begins bool) error {
 	nemesis := r.nemesis()
 	closing, stop := r.closing(ctx, steady)
 	defer stop()
 	nemesis.Closing = closing
 	manual := r.options.Manual
-	if manual == nil {
-		return nemesis.Run(ctx, steady, r.plan.Faults)
+	if manual != nil {
+		nemesis.Ledger, nemesis.Over = manual, manual.over
+		if !manual.open(ctx, r, nemesis, steady) {
+			return nil
+		}
 	}
-	nemesis.Ledger, nemesis.Over = manual, manual.over
-	if !manual.open(ctx, r, nemesis, steady) {
-		return nil
+	if begins {
+		r.enter(history.PhaseSteady)
 	}
-	err := nemesis.Run(ctx, steady, r.plan.Faults)
-	return errors.Join(err, manual.healed())
+	return errors.Join(nemesis.Run(ctx, steady, r.plan.Faults), manual.healed())
 }
 
 // sleepUntil waits until the clock shows at. It returns false if ctx or the load ended first.
@@ -89,6 +91,9 @@ func (h *Manual) load(ctx context.Context, drive func(context.Context) error, cl
 // healed waits until the load has ended and all manual faults are healed. It returns the errors of those that could
 // not be healed.
 func (h *Manual) healed() error {
+	if h == nil {
+		return nil
+	}
 	<-h.over
 	h.group.Wait()
 	h.mu.Lock()

@@ -101,10 +101,7 @@ func (r *run) loadAndBreak(ctx context.Context) error {
 	broken := make(chan struct{})
 	load := r.startLoad(ctx, warmUp, broken)
 	steady := warmUp + r.plan.WarmUp
-	if r.sleepUntil(ctx, steady) {
-		r.enter(history.PhaseSteady)
-	}
-	err := r.breakThings(ctx, steady)
+	err := r.breakThings(ctx, steady, r.sleepUntil(ctx, steady))
 	close(broken)
 	if len(r.plan.Faults) > 0 || r.options.Manual.broke() {
 		r.enter(history.PhaseHeal)
