@@ -51,6 +51,9 @@ func BrokerSettings(brokers int) map[string]string {
 // on). Kafka's own times, 5 s and 45 s, are longer than a run's drain.
 func GroupSettings() map[string]string { return heartbeats("consumer") }
 
+// StreamsGroupSettings are those of groups of Kafka Streams (KIP-1071, from 4.2 on).
+func StreamsGroupSettings() map[string]string { return heartbeats("streams") }
+
 // ShareGroupSettings are those of share groups (KIP-932, from 4.1 on).
 func ShareGroupSettings(brokers int) map[string]string {
 	settings := heartbeats("share")

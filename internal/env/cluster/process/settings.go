@@ -34,6 +34,9 @@ func (n *node) settings(c *config) map[string]string {
 	if shareGroups(c.version) {
 		maps.Copy(settings, admin.ShareGroupSettings(c.brokers))
 	}
+	if c.version.AtLeast(4, 2) {
+		maps.Copy(settings, admin.StreamsGroupSettings())
+	}
 	if c.version.AtLeast(4, 4) {
 		maps.Copy(settings, admin.DeadLetterSettings())
 	}
