@@ -101,8 +101,8 @@ func valueEntries() []faults.Entry {
 		Example: "repeated: 2%",
 	}, {
 		Name: "workload.transaction_markers", Summary: "Offsets that no record has.",
-		Does: "A transaction is committed on each partition of the input, this often while the load lasts. Its marker takes " +
-			"an offset, as do those of an upstream producer with transactions. The offsets of the records are no longer " +
+		Does: "A transaction is committed on each partition of the input, this often while the load lasts. Its marker " +
+			"takes an offset, as do those of an upstream producer with transactions. The offsets of the records are no longer " +
 			"consecutive, nor are they in a compacted topic.",
 		Made: "A second producer commits transactions without records. If it cannot, the run is not carried out.",
 		Shows: "A correct consumer commits one past a record's offset, whichever offset comes next. Bugs: code that waits " +

@@ -57,8 +57,8 @@ func (r *run) startLoad(ctx context.Context, base time.Duration, broken <-chan s
 	return done
 }
 
-// startMarkers writes transaction markers to the input until the function that it returns is called. That one returns an
-// error if there should have been some, and none could be written.
+// startMarkers writes transaction markers to the input until the function that it returns is called. That one returns
+// an error if there should have been some, and none could be written.
 func (r *run) startMarkers(ctx context.Context) (end func() error) {
 	every := r.scenario.Workload.TransactionMarkers.D()
 	if every == 0 {

@@ -37,7 +37,8 @@ func TestProtocolsAreRefusedWhereTheyAreNot(t *testing.T) {
 			fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"in"})
 			fake.Control(func(asked kmsg.Request) (kmsg.Response, error, bool) {
 				fake.KeepControl()
-				return aboutGroup(asked, test.answer)
+				answer, is := aboutGroup(asked, test.answer)
+				return answer, nil, is
 			})
 			r := &run{header: history.Header{Consumers: []history.Consumer{{Group: "g"}}},
 				stage:   stage{admin: kadm.NewClient(client)},
@@ -52,18 +53,18 @@ func TestProtocolsAreRefusedWhereTheyAreNot(t *testing.T) {
 
 // aboutGroup answers a query about a group with the error. Without one, the broker does not list queries about groups of
 // Kafka Streams.
-func aboutGroup(asked kmsg.Request, with *kerr.Error) (kmsg.Response, error, bool) {
+func aboutGroup(asked kmsg.Request, with *kerr.Error) (answer kmsg.Response, is bool) {
 	switch r := asked.(type) {
 	case *kmsg.ConsumerGroupDescribeRequest:
 		group := kmsg.NewConsumerGroupDescribeResponseGroup()
 		group.Group, group.ErrorCode = r.Groups[0], with.Code
 		return &kmsg.ConsumerGroupDescribeResponse{
-			Version: r.Version, Groups: []kmsg.ConsumerGroupDescribeResponseGroup{group}}, nil, true
+			Version: r.Version, Groups: []kmsg.ConsumerGroupDescribeResponseGroup{group}}, true
 	case *kmsg.StreamsGroupDescribeRequest:
 		group := kmsg.NewStreamsGroupDescribeResponseGroup()
 		group.Group, group.ErrorCode = r.Groups[0], with.Code
 		return &kmsg.StreamsGroupDescribeResponse{
-			Version: r.Version, Groups: []kmsg.StreamsGroupDescribeResponseGroup{group}}, nil, true
+			Version: r.Version, Groups: []kmsg.StreamsGroupDescribeResponseGroup{group}}, true
 	case *kmsg.ApiVersionsRequest:
 		answer := r.ResponseKind().(*kmsg.ApiVersionsResponse)
 		for key := range int16(100) {
@@ -73,7 +74,7 @@ func aboutGroup(asked kmsg.Request, with *kerr.Error) (kmsg.Response, error, boo
 				answer.ApiKeys = append(answer.ApiKeys, one)
 			}
 		}
-		return answer, nil, true
+		return answer, true
 	}
-	return nil, nil, false
+	return nil, false
 }
