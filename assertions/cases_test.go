@@ -277,6 +277,23 @@ func commitCases() []testCase {
 			b.askCommit(0, 1)
 			return b.success(1).commit(2).commit(1).commit(2).drain().done()
 		}},
+		{"a commit whose answer is withheld is sent again behind a later one", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0)
+			b.answerCommit(b.askCommit(0, 1), 0, history.Withheld)
+			return b.success(1).commit(2).commit(1).commit(2).drain().done()
+		}},
+		{"a client that repeats no commit by itself does so", []string{"commit-regressed"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).success(0)
+			b.answerCommit(b.askCommit(0, 1), 0, history.Withheld).success(1).commit(2)
+			again := b.askCommit(0, 1)
+			b.events[len(b.events)-1].Flags |= history.NotLibrdkafka
+			return b.answerCommit(again, 0, 0).commit(2).drain().done()
+		}},
+		{"a commit that was refused is sent again behind a later one", []string{"commit-regressed"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).success(0)
+				return b.answerCommit(b.askCommit(0, 1), 14, 0).success(1).commit(2).commit(1).commit(2).drain().done()
+			}},
 		{"two commits cross on the way", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1).success(0).success(1)
 			high, low := b.askCommit(0, 2), b.askCommit(0, 1)

@@ -8,6 +8,7 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -127,16 +128,23 @@ func (c *commitAfterOutcome) judgeOrder(one *commit) {
 	}
 }
 
-// repeatsCommit reports whether a process commits again what it asked for before the time, without an answer.
-// librdkafka sends such a request once more on the next connection, perhaps behind a later commit.
+// repeatsCommit reports whether a process commits again what it asked for before the time, and got no answer to.
+// librdkafka sends such a request once more on the next connection, perhaps behind a later commit. With other clients,
+// only the application does so.
 func (w *state) repeatsCommit(one *commit, before time.Duration) bool {
+	same := func(c *commit) bool {
+		return c.partition == one.partition && c.by == one.by && c.epoch == one.epoch && c.offset == one.offset &&
+			c.at < before
+	}
+	if one.other {
+		return false
+	}
 	for _, c := range w.commits {
-		if c.partition == one.partition && c.by == one.by && c.epoch == one.epoch && c.offset == one.offset &&
-			c.at < before {
+		if same(c) {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(w.unheard, same)
 }
 
 // aboutOrder returns a sighting of a commit below the previous one.

@@ -52,6 +52,8 @@ type state struct {
 
 	open    map[int64]attempt
 	commits map[commitKey]*commit
+	// unheard are commits whose answers were withheld.
+	unheard []*commit
 	writes  map[writeKey]write
 	letters sparse[*deadLettered]
 	txns    map[int64]*transaction // the open transaction of each producer id

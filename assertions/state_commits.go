@@ -56,6 +56,8 @@ type commit struct {
 	ack int32
 	// spent: its holder rewound before it was answered.
 	spent bool
+	// other: its client is known not to be librdkafka.
+	other bool
 	// stranger: its process neither had the partition nor ever fetched from it.
 	stranger bool
 }
@@ -115,6 +117,7 @@ func (w *state) askCommit(e *history.Event) {
 	c := &commit{
 		op: e.Op, by: by, epoch: p.epoch, partition: p, offset: e.Offset, at: e.Time, fetched: p.fetched,
 		transaction: e.Flags.Has(history.InTransaction) && e.ProducerID >= 0, stranger: !known,
+		other: e.Flags.Has(history.NotLibrdkafka),
 	}
 	w.committing = true
 	w.readMetadata(c, e.Text)
@@ -171,6 +174,9 @@ func (w *state) answered(e *history.Event) *commit {
 	c.answered = e.Time
 	c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
 	c.accepted = e.Code == 0 && !c.forged
+	if c.withheld {
+		w.unheard = append(w.unheard, c)
+	}
 	return c
 }
 

@@ -35,8 +35,8 @@ const (
 	KindRevoked
 	// CommitRequest: one partition of an OffsetCommit or TxnOffsetCommit, stamped after it was read from the
 	// instance. Op, Instance, Run, Topic, Partition, Offset = the committed offset (all lower offsets are done), N =
-	// generation; Flags OtherGroup; InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's metadata if
-	// the contract defines its format.
+	// generation; Flags OtherGroup, NotLibrdkafka; InTransaction, and then ProducerID, ProducerEpoch; Text = the commit's
+	// metadata if the contract defines its format.
 	KindCommitRequest
 	// CommitResponse: the broker's response to a CommitRequest, stamped before it was written to the instance. Op,
 	// Code; Flags Withheld if a fault kept it from the instance, Forged if a fault answered in the broker's place and
@@ -292,8 +292,9 @@ const (
 	// OtherGroup: not of the run's group, but of one that reads a retry topic instead of it. Generations of different
 	// groups can't be compared.
 	OtherGroup
-	// NotLibrdkafka: the client that wrote is known not to be librdkafka, which may deny later writes to the topic by
-	// itself. Only set if the response is an error.
+	// NotLibrdkafka: the client that wrote or committed is known not to be librdkafka, which may deny later writes to the
+	// topic by itself, and sends a commit again whose connection was lost. Of writes, only set if the response is an
+	// error.
 	NotLibrdkafka
 )
 

@@ -29,7 +29,7 @@ type committed struct {
 
 func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) observation {
 	seen := &commitSeen{
-		member: memberID{r.Group, r.MemberID}, generation: r.Generation, flags: c.tap.flagsOf(r.Group),
+		member: memberID{r.Group, r.MemberID}, generation: r.Generation, flags: c.commitFlags(r.Group),
 		producer: history.None, epoch: history.None, partitions: map[partition]*committed{},
 	}
 	for i := range r.Topics {
@@ -46,7 +46,7 @@ func (c *conn) observeCommit(at time.Duration, r *kmsg.OffsetCommitRequest) obse
 func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest) observation {
 	seen := &commitSeen{
 		member: memberID{r.Group, r.MemberID}, generation: r.Generation,
-		flags:    history.InTransaction | c.tap.flagsOf(r.Group),
+		flags:    history.InTransaction | c.commitFlags(r.Group),
 		producer: r.ProducerID, epoch: r.ProducerEpoch, partitions: map[partition]*committed{},
 	}
 	for i := range r.Topics {
@@ -58,6 +58,14 @@ func (c *conn) observeTxnCommit(at time.Duration, r *kmsg.TxnOffsetCommitRequest
 		}
 	}
 	return seen
+}
+
+// commitFlags are the flags of all commits of the group over the connection.
+func (c *conn) commitFlags(group string) history.Flags {
+	if c.other {
+		return c.tap.flagsOf(group) | history.NotLibrdkafka
+	}
+	return c.tap.flagsOf(group)
 }
 
 // add notes one partition of the request. If a request names a partition twice, the broker keeps the later offset.

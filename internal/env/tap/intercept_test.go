@@ -131,6 +131,12 @@ func TestClientsOtherThanLibrdkafka(t *testing.T) {
 		if n := len(r.log.of(history.KindProduceResponse)); n != 2 {
 			t.Errorf("%d answers recorded", n)
 		}
+		subject.request(3, commit(3, 1))
+		kafka.receive()
+		commits := r.log.of(history.KindCommitRequest)
+		if len(commits) != 1 || commits[0].Flags.Has(history.NotLibrdkafka) != c.other {
+			t.Errorf("ApiVersions v%d of %q: recorded %+v", c.version, c.name, commits)
+		}
 	}
 }
 
