@@ -15,6 +15,15 @@ func changed(name string, want string, change func(*history.Event)) testCase {
 	}}
 }
 
+// letterOfNone is a history of two records, and a dead letter with the flags that is of neither.
+func (b *builder) letterOfNone(flags history.Flags) *builder {
+	b.begin().send(0).success(0).send(1).fails(1, 3).letter(1).commit(2)
+	one := b.inDLQ(1)
+	one.Record, one.KeyHash, one.ValueHash, one.Claim.Offset = history.None, 1, 1, 5
+	one.Flags |= flags
+	return b
+}
+
 func letterCases() []testCase {
 	return []testCase{
 		changed("the value is changed", "payload-changed", func(e *history.Event) { e.ValueHash++ }),
@@ -49,6 +58,12 @@ func letterCases() []testCase {
 		changed("the id is gone with the value", "payload-changed", func(e *history.Event) {
 			e.Record, e.KeyHash, e.ValueHash = history.None, 10, 5
 		}),
+		{"a transaction marker has a dead letter", []string{"marker-dead-lettered"}, func(b *builder) history.Source {
+			return b.letterOfNone(history.Marker).drain().done()
+		}},
+		{"a dead letter of no record of the run", nil, func(b *builder) history.Source {
+			return b.letterOfNone(0).drain().done()
+		}},
 		{"headers are not promised", nil, func(b *builder) history.Source {
 			b.h.Contract().KeepsHeaders = false
 			b.begin().send(0).fails(0, 3).letter(0).commit(1)

@@ -86,6 +86,9 @@ func letterCauses() map[string]string {
 			"outside ASCII, and for a field that is set on one path only.",
 		"dlq-fidelity: metadata-wrong": "A header is taken from the wrong place: the offset of the consumer's position, " +
 			"which is already one further, a count that starts at 0, or the error of another record.",
+		"dlq-fidelity: marker-dead-lettered": "The client hands control records out as if they were records, as " +
+			"segmentio's kafka-go does. Leave out what has a key of 4 bytes, two of them 0, and a value of 6, or use a " +
+			"client that hides them.",
 		"replay-round-trip: replay-altered": "Failure headers are copied along instead of removed, or the value is decoded " +
 			"and encoded again. Look for what the tool takes from the dead letter, and how.",
 		"store-lifecycle: resolved-without-success": "The status is set before the answer is known, or a failed answer is " +

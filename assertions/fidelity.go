@@ -23,7 +23,7 @@ func fidelityInvariant() Invariant {
 			"promised. Every field of the dialect is present, decodable and true: source topic, partition and offset, " +
 			"and number of attempts, as far as the dialect can hold them. A reason that quotes an answer quotes the " +
 			"last one. Times lie in the run, give or take a minute for clocks. The epoch is one that the partition had. " +
-			"The envelope is present once.",
+			"The envelope is present once. Transaction markers, which clients hide from their users, have no dead letters.",
 		Evidence: "the audit's dead letters, compared with the records that the workload sent and with the positions " +
 			"at which they were acknowledged",
 		Cause: "The payload is decoded and encoded again. Headers are rebuilt and unknown ones dropped. The offset " +
@@ -51,6 +51,10 @@ func fidelityInvariant() Invariant {
 			{"metadata-wrong", "a field of the dialect is not true", []string{
 				"1.000 s  record 5 acknowledged at input-2 offset 31",
 				"9.000 s  the audit finds its dead letter: source offset 30",
+			}},
+			{"marker-dead-lettered", "a transaction marker was dead-lettered as if it were a record", []string{
+				"2.050 s  a transaction commits on input-2, and its marker takes offset 46",
+				"9.000 s  the audit finds a dead letter with the key and the value of a marker",
 			}},
 		},
 		of:    "dead letters",
@@ -84,7 +88,12 @@ func (c *fidelity) finish() Result {
 			continue
 		}
 		delete(first, this)
-		if one.number == none {
+		switch {
+		case one.number == none && one.marker:
+			c.result.Judged++
+			c.sawMarker(one, since)
+			continue
+		case one.number == none:
 			c.skip("no id and no position that would tell whose it is")
 			continue
 		}
@@ -98,6 +107,18 @@ func (c *fidelity) finish() Result {
 		return c.done(Inconclusive, "the plan has records that must be dead-lettered, but none was found")
 	}
 	return c.judgedOrNot(NotApplicable, c.w.noLetters())
+}
+
+// sawMarker notes the dead letter of a transaction marker.
+func (c *fidelity) sawMarker(one *letter, since time.Duration) {
+	c.saw("marker-dead-lettered", sighting{
+		record: none, topic: one.topic, partition: one.partition, offset: one.offset, from: since, to: since,
+		say: func() string {
+			return fmt.Sprintf("dead letter at %s offset %d: it has no record's key and value, but those of a transaction "+
+				"marker, which takes an offset and is no record", c.w.partitionName(one.topic, one.partition), one.offset)
+		},
+		marks: []moment{{history.KindAuditRecord, since}},
+	})
 }
 
 // judge judges a dead letter that an audit found first at the time since.

@@ -452,6 +452,8 @@ type letter struct {
 	claimed bool
 	// repeated: a fault wrote it again, so it concerns only the store's routers.
 	repeated bool
+	// marker: it is that of a transaction marker, and tells of a topic that the subject consumes.
+	marker bool
 }
 
 // find notes a dead letter. One without an id is attributed by the source position that it states.
@@ -461,6 +463,7 @@ func (w *state) find(e *history.Event) {
 		keyHash: e.KeyHash, valueHash: e.ValueHash, headersHash: e.HeadersHash,
 		headerCount: e.HeaderCount, headerBytes: e.HeaderBytes, claim: e.Claim, service: e.Text,
 		repeated: e.Flags.Has(history.Repeated),
+		marker:   e.Flags.Has(history.Marker) && w.consumed(e.Stated().Topic),
 	}
 	if w.record(e.Record) == nil {
 		one.number = none

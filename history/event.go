@@ -100,7 +100,7 @@ const (
 
 	// AuditRecord: a record found in a topic when the audit read it to its end. Topic, Partition, Offset, Record
 	// (None if it carries no id of this run), KeyHash, ValueHash, HeadersHash over the headers that the original also
-	// has, HeaderCount, HeaderBytes, Claim (dead letters), Flags FailureHeaders, Repeated; Aux = the record's
+	// has, HeaderCount, HeaderBytes, Claim (dead letters), Flags FailureHeaders, Repeated, Marker; Aux = the record's
 	// timestamp (ms since 1970); Text = the service that a dead letter names as its owner, if the contract promises
 	// one. Both the audit before a replay and the final audit write these events. A later AuditStart for the same
 	// topic supersedes earlier ones.
@@ -296,6 +296,8 @@ const (
 	// topic by itself, and sends a commit again whose connection was lost. Of writes, only set if the response is an
 	// error.
 	NotLibrdkafka
+	// Marker: the dead letter of a transaction marker, which no consumer should be given (KIP-98).
+	Marker
 )
 
 // Has reports whether all flags in g are set.

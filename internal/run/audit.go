@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
@@ -175,7 +176,11 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 			event.Flags |= history.FailureHeaders
 		}
 	}
-	if role := r.header.Topics[topic].Role; dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
+	role := r.header.Topics[topic].Role
+	if role == history.RoleDLQ && isMarker(record) {
+		event.Flags |= history.Marker
+	}
+	if dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
 		claim := r.claim(dialect, record, event.Record)
 		event.Claim = &claim
 		if r.header.Contract().Service != "" {
@@ -188,6 +193,15 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		claim.More = r.beside(dialect, record, held, &event)
 	}
 	return event
+}
+
+// isMarker reports whether a record has the key and the value of a transaction marker (KIP-98).
+func isMarker(record *kgo.Record) bool {
+	var key kmsg.ControlRecordKey
+	var value kmsg.EndTxnMarker
+	return len(record.Key) == 4 && key.ReadFrom(record.Key) == nil && key.Version == 0 &&
+		(key.Type == kmsg.ControlRecordKeyTypeAbort || key.Type == kmsg.ControlRecordKeyTypeCommit) &&
+		len(record.Value) == 6 && value.ReadFrom(record.Value) == nil && value.Version == 0
 }
 
 // heldIn returns the record that the dead letter holds: the one that a replay would restore, in whatever form the

@@ -36,3 +36,25 @@ func TestWhatDiffersIsShown(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
+
+// A transaction marker is recognised by the key and the value that brokers write (KIP-98).
+func TestMarkersAreRecognised(t *testing.T) {
+	for name, one := range map[string]struct {
+		key, value []byte
+		is         bool
+	}{
+		"commit":            {[]byte{0, 0, 0, 1}, []byte{0, 0, 0, 0, 0, 7}, true},
+		"abort":             {[]byte{0, 0, 0, 0}, make([]byte, 6), true},
+		"another type":      {[]byte{0, 0, 0, 2}, make([]byte, 6), false},
+		"another version":   {[]byte{0, 1, 0, 1}, make([]byte, 6), false},
+		"another value":     {[]byte{0, 0, 0, 1}, []byte("order1"), false},
+		"a longer value":    {[]byte{0, 0, 0, 1}, make([]byte, 7), false},
+		"a longer key":      {[]byte{0, 0, 0, 1, 0}, make([]byte, 6), false},
+		"nothing":           {nil, nil, false},
+		"a key and no more": {[]byte{0, 0, 0, 1}, nil, false},
+	} {
+		if is := isMarker(&kgo.Record{Key: one.key, Value: one.value}); is != one.is {
+			t.Errorf("%s: %v", name, is)
+		}
+	}
+}

@@ -84,7 +84,9 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"producer-not-replaced", "dlq-refused-for-good", "no-loss: stalled"},
 			{"send-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
 		},
-		"kafka-go/subject.yaml": {{"committed-first", "consumer-kill", "commit-after-outcome"}},
+		"kafka-go/subject.yaml": {
+			{"committed-first", "consumer-kill", "commit-after-outcome"}, {"markers", "offset-gaps", "dlq-fidelity"},
+		},
 		"kafkajs/subject.yaml": {
 			{"resolved-before-await", "consumer-rolling-restart", "commit-after-outcome"},
 			{"rejection-swallowed", "dlq-publish-failure", "commit-after-dlq"},

@@ -28,10 +28,11 @@ const (
 
 // These are mistakes that tests plant with PLANTED_BUG, to see them named. committedFirst commits before the message is
 // handled. reader uses the client's Reader, which commits messages of partitions that it has lost
-// (https://github.com/segmentio/kafka-go/issues/1308).
+// (https://github.com/segmentio/kafka-go/issues/1308). markers takes transaction markers for messages.
 const (
 	committedFirst = "committed-first"
 	reader         = "reader"
+	markers        = "markers"
 )
 
 func main() {
@@ -162,7 +163,18 @@ type failure struct {
 
 func (f *failure) Error() string { return f.reason }
 
+// isMarker reports whether the message is a transaction marker, which the client hands out like any other message
+// (https://github.com/segmentio/kafka-go/pull/1446): a version and a type as its key, a version and an epoch as its
+// value, and no headers.
+func isMarker(message kafka.Message) bool {
+	return len(message.Key) == 4 && len(message.Value) == 6 && len(message.Headers) == 0 &&
+		bytes.HasPrefix(message.Key, []byte{0, 0, 0}) && bytes.HasPrefix(message.Value, []byte{0, 0})
+}
+
 func (c *Consumer) handle(ctx context.Context, message kafka.Message) bool {
+	if isMarker(message) && c.bug != markers {
+		return true
+	}
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		failed := c.post(message)
 		switch {
