@@ -55,7 +55,8 @@ func (m Markers) Run(ctx context.Context) error {
 		}
 	}
 	if written == 0 && failed != nil {
-		return fmt.Errorf("no transaction marker could be written: %w", failed)
+		return fmt.Errorf("no transaction marker could be written (transaction_markers; with ACLs, it takes Write and "+
+			"Describe on the transactional id %s): %w", m.ID, failed)
 	}
 	return nil
 }

@@ -75,8 +75,9 @@ func TestMarkersThatAreRefused(t *testing.T) {
 	}
 	_, asked, end = marking(t, 1<<40)
 	wait.Until(t, "some were refused", func() bool { return asked.Load() > 3 })
-	const want = "no transaction marker could be written: committing a transaction: INVALID_TXN_STATE: " +
-		"The producer attempted a transactional operation in an invalid state."
+	const want = "no transaction marker could be written (transaction_markers; with ACLs, it takes Write and Describe on " +
+		"the transactional id markers): committing a transaction: INVALID_TXN_STATE: The producer attempted a " +
+		"transactional operation in an invalid state."
 	if err := end(); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
