@@ -68,6 +68,13 @@ func offsetBugs() []Bug {
 			},
 		},
 		{
+			Name: "markers-are-records", What: "the client hands out transaction markers as if they were records",
+			Invariant: "dlq-fidelity", Anomaly: "marker-dead-lettered", Scenario: "gaps",
+			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
+				config.Options = append(config.Options, kgo.KeepControlRecords())
+			},
+		},
+		{
 			Name: "commits-its-position-at-revoke",
 			What: "when a partition is taken away everything that was read from it is committed, what is in backoff " +
 				"included",
