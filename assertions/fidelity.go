@@ -115,7 +115,7 @@ func (c *fidelity) sawMarker(one *letter, since time.Duration) {
 		record: none, topic: one.topic, partition: one.partition, offset: one.offset, from: since, to: since,
 		say: func() string {
 			return fmt.Sprintf("dead letter at %s offset %d: it has no record's key and value, but those of a transaction "+
-				"marker, which takes an offset and is no record", c.w.partitionName(one.topic, one.partition), one.offset)
+				"marker, which only takes an offset", c.w.partitionName(one.topic, one.partition), one.offset)
 		},
 		marks: []moment{{history.KindAuditRecord, since}},
 	})

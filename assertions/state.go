@@ -52,7 +52,7 @@ type state struct {
 
 	open    map[int64]attempt
 	commits map[commitKey]*commit
-	// unheard are commits whose answers were withheld.
+	// unheard are commits of offsets whose answers were withheld from a client that may be librdkafka.
 	unheard []*commit
 	writes  map[writeKey]write
 	letters sparse[*deadLettered]

@@ -174,7 +174,7 @@ func (w *state) answered(e *history.Event) *commit {
 	c.answered = e.Time
 	c.withheld, c.forged = e.Flags.Has(history.Withheld), e.Flags.Has(history.Forged)
 	c.accepted = e.Code == 0 && !c.forged
-	if c.withheld {
+	if c.withheld && !c.other && c.ack == 0 {
 		w.unheard = append(w.unheard, c)
 	}
 	return c

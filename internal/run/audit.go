@@ -177,9 +177,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		}
 	}
 	role := r.header.Topics[topic].Role
-	if role == history.RoleDLQ && isMarker(record) {
-		event.Flags |= history.Marker
-	}
+	held := record
 	if dialect != nil && (role == history.RoleDLQ || role == history.RoleQuarantine) {
 		claim := r.claim(dialect, record, event.Record)
 		event.Claim = &claim
@@ -187,10 +185,13 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 			failure, _ := dialect.Open(record)
 			event.Text = failure.Service
 		}
-		held := heldIn(dialect, record)
+		held = heldIn(dialect, record)
 		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashValue(held.Value, again)
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
 		claim.More = r.beside(dialect, record, held, &event)
+	}
+	if role == history.RoleDLQ && isMarker(held) {
+		event.Flags |= history.Marker
 	}
 	return event
 }

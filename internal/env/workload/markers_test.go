@@ -15,8 +15,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
-// marking writes markers to two topics of a broker that refuses so many of them at first. asked is how many it was
-// asked for, end stops the writing and returns its error.
+// marking writes markers to two topics of a broker that refuses the first few. asked counts its requests, refused ones
+// included; end stops the writing and returns its error.
 func marking(t *testing.T, refuses int64) (client *kgo.Client, asked *atomic.Int64, end func() error) {
 	t.Helper()
 	broker, client := kafkatest.Start(t, &kafkatest.Log{}, 2, []string{"a", "b"})
@@ -36,7 +36,7 @@ func marking(t *testing.T, refuses int64) (client *kgo.Client, asked *atomic.Int
 	return client, asked, func() error { cancel(); return <-ended }
 }
 
-// Markers take offsets of each partition, and nobody is given a record there.
+// Markers take offsets of each partition, and no consumer receives a record there.
 func TestMarkersTakeOffsets(t *testing.T) {
 	client, _, end := marking(t, 0)
 	admin := kadm.NewClient(client)
