@@ -87,15 +87,15 @@ func cmdTopic(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdAwait implements "await PATTERN COMMAND [ARG…]": it repeats a command until its output matches, for at most half a
-// minute.
+// cmdAwait implements "await PATTERN COMMAND [ARG…]": it repeats a command until its output matches, for at most two
+// minutes.
 func cmdAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: await PATTERN COMMAND [ARG…]")
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		command := scriptCommand(ts, args[1:])
 		var out bytes.Buffer
 		command.Stdout, command.Stderr = &out, &out

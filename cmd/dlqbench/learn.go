@@ -100,17 +100,23 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 		return fmt.Errorf("finding this program's own file: %w", err)
 	}
 	report, err := learn.Learn(ctx, learn.Config{
-		File: flags.subject, Text: text, Made: made, Given: given, Answer: flags.answer, Discover: run.Discover,
+		File: flags.subject, Text: text, Made: made, Given: given, Answer: flags.answer,
 		Topics:  scaffold.TopicNames(os.DirFS(filepath.Dir(flags.subject))),
 		Options: run.Options{Out: flags.out, Executable: executable, Version: programVersion(), Cluster: kafka},
+		Discover: func(ctx context.Context, options run.Options) (string, error) {
+			a.sayLearning(flags, "a run without records: what it reads")
+			return run.Discover(ctx, options)
+		},
 		Run: func(ctx context.Context, options run.Options) (*run.Outcome, error) {
+			a.sayLearning(flags, learnStep(options.Scenario.Name))
 			return a.carryOut(ctx, options, runFlags{quiet: flags.quiet})
 		},
 	})
 	if errors.Is(err, learn.ErrGiven) {
 		return usageError{err}
 	}
-	if err != nil {
+	complete := report != nil && report.Subject != nil
+	if err != nil && !complete {
 		if report != nil && made {
 			err = fmt.Errorf("%w\n%s stays: correct it and go on with dlqbench learn %[2]s, or remove it to begin anew",
 				errors.Join(err, os.WriteFile(flags.subject, report.Text, 0o644)), flags.subject)
@@ -122,7 +128,25 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 			return fmt.Errorf("writing what was learned: %w", err)
 		}
 	}
-	return a.printLearned(flags, report, made || flags.write)
+	return errors.Join(err, a.printLearned(flags, report, made || flags.write))
+}
+
+// learnStep says what a run of learning is for.
+func learnStep(scenario string) string {
+	switch scenario {
+	case "learn-look":
+		return "a run with a few records: what it calls and writes"
+	case "learn-watch":
+		return "a run without faults: what it promises"
+	}
+	return "a run with faults: whether it keeps its promises"
+}
+
+// sayLearning says what comes next. Files and pipes are told, too: with a slow consumer, each step takes minutes.
+func (a *app) sayLearning(flags learnFlags, step string) {
+	if !flags.quiet {
+		a.say("learn  %s", step)
+	}
 }
 
 // subjectToLearn reads the subject file. If there is none and a command is given, it writes one. given is what the

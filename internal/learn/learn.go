@@ -67,13 +67,17 @@ type Report struct {
 // call.
 var ErrNothingSeen = errors.New("nothing to learn from")
 
+// errInterrupted is the error for a run that the user ended.
+var errInterrupted = errors.New("interrupted")
+
 // ErrGiven is the error for what is given beside a subject file that says something else.
 var ErrGiven = errors.New("what is given does not fit the subject file")
 
 // Learn watches the consumer of a subject file and proposes its contract. What the file's own contract says of names
 // (topics, groups) and kinds (group_type, retry) is kept; all else is learned. The error reports a subject file that is
 // wrong, a run that failed, or a consumer that did nothing (ErrNothingSeen), or that refuses its records (ErrRecords)
-// or the usual answer (ErrAnswer). With an error, a report has only the text of the file with what was found before.
+// or the usual answer (ErrAnswer). With an error, a report has only the text of the file with what was found before. If
+// ctx ends during the run with faults, it has everything else, too, and a Subject.
 func Learn(ctx context.Context, c Config) (*Report, error) {
 	subject, err := scenarios.ParseSubject(c.File, c.Text)
 	if err != nil {
@@ -122,14 +126,12 @@ func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.S
 		return err
 	}
 	report.Records = len(s.records)
-	if err := report.untested(ctx, l.test(ctx, *c, report)); err != nil {
-		return err
-	}
+	ended := report.untested(ctx, l.test(ctx, *c, report))
 	l.arrange()
 	report.Lines, report.Odd = l.lines, append(report.Odd, l.odd...)
 	report.Text = Splice(c.Text, Contract(l.lines))
 	report.Subject, err = l.file()
-	return err
+	return cmp.Or(err, ended)
 }
 
 // watch runs the consumer without faults, with these settings of the scenario, and returns what was seen of it.
@@ -176,7 +178,7 @@ func (c *Config) run(ctx context.Context, report *Report, name string, text []by
 		return nil, nil, err
 	}
 	if outcome.Interrupted {
-		return nil, nil, fmt.Errorf("learning from %s: %w", c.File, context.Cause(ctx))
+		return nil, nil, errInterrupted
 	}
 	reader, err := history.Open(filepath.Join(outcome.Dir, "history"))
 	if err != nil {
@@ -322,15 +324,19 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 	return nil
 }
 
-// untested notes that the run with faults failed, and keeps what was learned before it. If the user ended the run,
-// learning ends, too.
+// untested notes that the run with faults failed. What was learned before it is kept. It returns the error if the user
+// ended the run.
 func (r *Report) untested(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err == nil {
+		return nil
 	}
-	r.Notes = append(r.Notes, fmt.Sprintf("the run with faults failed, so nothing shows that the contract is kept under "+
-		"faults, and on_failure is a default: %v", err))
-	return nil
+	how, ended := fmt.Sprintf("failed (%v)", err), error(nil)
+	if ctx.Err() != nil {
+		how, ended = "was interrupted", err
+	}
+	r.Notes = append(r.Notes, fmt.Sprintf("the run with faults %s, so nothing shows that the contract is kept under "+
+		"faults, and on_failure is a default", how))
+	return ended
 }
 
 // broken tells the anomalies of an invariant in sentences.
