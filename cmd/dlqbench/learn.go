@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,12 +250,22 @@ func recordsToLearn(flags learnFlags, folder string) (records scaffold.Records, 
 	}
 	switch {
 	case flags.format == "" && flags.schema == "":
-		records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder))
+		records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder), fitting(folder, records))
 		records.Guessed = records.Format != ""
 	case flags.schema != "":
 		records.Schema, err = within(folder, flags.schema)
 	}
 	return records, err
+}
+
+// fitting tells whether the samples fit a schema of the folder.
+func fitting(folder string, records scaffold.Records) func(format, schema string) bool {
+	return func(format, schema string) bool {
+		text := fmt.Appendf(nil, "name: samples\nkind: process\ncommand: [none]\ninput: {samples: %q, lines: %q, id: {at: %q}, "+
+			"format: %s, schema: %q}\n", records.Samples, cmp.Or(records.Lines, samples.LinesValue), records.IDs[0], format, schema)
+		_, err := scenarios.ParseSubject(filepath.Join(folder, "subject.yaml"), text)
+		return err == nil
+	}
 }
 
 // within returns a path relative to the folder.

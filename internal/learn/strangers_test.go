@@ -147,7 +147,7 @@ func fromCommand(t *testing.T, folder string, written *scenarios.SubjectFile, an
 	for _, id := range guess.IDs {
 		records.IDs = append(records.IDs, id.At)
 	}
-	if records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder)); records.Schema != "" {
+	if records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder), nil); records.Schema != "" {
 		records.Schema = filepath.Join(folder, records.Schema)
 	}
 	text, err := scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), written.Command, records)

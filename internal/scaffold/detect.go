@@ -112,7 +112,7 @@ func propose(r repository, command []string) Proposal {
 	chosen.Env, chosen.Called = chosen.addresses(r)
 	chosen.Env = append(chosen.Env, chosen.Set...)
 	chosen.Examples = chosen.examples(r)
-	chosen.Format, chosen.Schema = FindSchema(r)
+	chosen.Format, chosen.Schema = FindSchema(r, nil)
 	return *chosen
 }
 

@@ -56,17 +56,23 @@ func schemas(files fs.FS) (records map[string][]string, services []string) {
 	return records, services
 }
 
-// FindSchema returns the format and the path of the schema of records in a repository, if there is exactly one.
-func FindSchema(files fs.FS) (format, schema string) {
-	found := 0
+// FindSchema returns the format and the path of the schema of records in a repository, if there is exactly one, or if
+// the samples fit exactly one of several; nil stands for samples that are not known.
+func FindSchema(files fs.FS, fits func(format, schema string) bool) (format, schema string) {
 	records, _ := schemas(files)
+	var found [][2]string
 	for of, all := range records {
-		format, schema, found = of, all[0], found+len(all)
+		for _, one := range all {
+			found = append(found, [2]string{of, one})
+		}
 	}
-	if found != 1 {
+	if len(found) > 1 {
+		found = slices.DeleteFunc(found, func(one [2]string) bool { return fits == nil || !fits(one[0], one[1]) })
+	}
+	if len(found) != 1 {
 		return "", ""
 	}
-	return format, schema
+	return found[0][0], found[0][1]
 }
 
 // Address is an environment variable and the template that it is filled with.

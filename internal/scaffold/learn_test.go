@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"io/fs"
 	"path/filepath"
 	"testing"
 
@@ -74,10 +75,17 @@ func TestTheOneSchemaIsFound(t *testing.T) {
 		{[]string{"transfer.proto", "", "vendor/x/other.proto", ""}, "protobuf", "transfer.proto"},
 		{[]string{"payment.schema.json", "{}", "package.json", "{}"}, "json-schema", "payment.schema.json"},
 		{[]string{"a.avsc", "", "b.avsc", ""}, "", ""},
+		{[]string{"order.avsc", "", "order_event.avsc", "fits", "order.schema.json", ""}, "avro", "order_event.avsc"},
+		{[]string{"order.avsc", "fits", "order.schema.json", "fits"}, "", ""},
 		{[]string{"main.go", ""}, "", ""},
 		{[]string{"bank.proto", "syntax = \"proto3\";\n\nservice Bank {\n}\n", "order.proto", ""}, "protobuf", "order.proto"},
 	} {
-		if format, schema := FindSchema(folderOf(one.files)); format != one.format || schema != one.schema {
+		files := folderOf(one.files)
+		fits := func(_, schema string) bool {
+			text, err := fs.ReadFile(files, schema)
+			return err == nil && string(text) == "fits"
+		}
+		if format, schema := FindSchema(files, fits); format != one.format || schema != one.schema {
 			t.Errorf("%v: %s %s, want %s %s", one.files, format, schema, one.format, one.schema)
 		}
 	}
