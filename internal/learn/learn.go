@@ -240,6 +240,7 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 	if len(s.said) > 0 {
 		said = "; its log says: " + strings.Join(s.said, " | ")
 	}
+	untaken := unschooled(subject, s.said) + said
 	if s.shared && subject.Contract.GroupType != string(history.GroupShare) {
 		return fmt.Errorf("%w: it consumes through a share group: write contract: {group_type: share} in its file, and "+
 			"learn again", ErrNothingSeen)
@@ -248,13 +249,13 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 	if !tried && subject.Postgres() != nil {
 		return fmt.Errorf("%w: the database saw no transaction about any of %d records. Give the consumer {{.DatabaseURL}}, "+
 			"or its parts, as the address of its database; if another program creates its tables, name that in needs, with "+
-			"once: true%s", ErrNothingSeen, len(s.records), said)
+			"once: true%s", ErrNothingSeen, len(s.records), untaken)
 	}
 	if !tried && subject.Observe != scenarios.ObserveWire {
 		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records. Give the consumer the address "+
 			"{{.OracleURL}} in the place of what it calls, name the port at which it calls something (listen: {downstream: "+
 			"8080}), or write observe: wire in its file if it calls nothing%s",
-			ErrNothingSeen, len(s.records), said)
+			ErrNothingSeen, len(s.records), untaken)
 	}
 	if s.batch != "" {
 		advice := ""

@@ -524,6 +524,21 @@ func TestInstancesThatReadTogether(t *testing.T) {
 	}
 }
 
+// A line that a loop logs again and again hides no other.
+func TestLinesOfTheLogAreKeptOnce(t *testing.T) {
+	t.Parallel()
+	s := newSeen()
+	for _, line := range []string{
+		"2026-11-28T18:57:54.53Z ERROR order 0198c5a0-0000-7000-8000-00000000000a: no table", "2026-11-28T18:57:54.73Z ERROR " +
+			"order 0198c5a0-0000-7000-8000-0000000000fb: no table", "ERROR no such host",
+	} {
+		s.says(line)
+	}
+	if len(s.said) != 2 || s.said[1] != "ERROR no such host" {
+		t.Errorf("%q", s.said)
+	}
+}
+
 func TestNothingSeen(t *testing.T) {
 	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
 	if err != nil {
@@ -543,6 +558,10 @@ func TestNothingSeen(t *testing.T) {
 	}
 	if err := s.nothing(stores); err == nil || !strings.Contains(err.Error(), "{{.DatabaseURL}}") {
 		t.Errorf("without a transaction: %v", err)
+	}
+	subject.Env = map[string]string{"REGISTRY": "{{.SchemaRegistryURL}}"}
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "schema registry (REGISTRY)") {
+		t.Errorf("without a schema: %v", err)
 	}
 	s.record(0).tries = []try{{}}
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "contract.group") {

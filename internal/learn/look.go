@@ -770,17 +770,23 @@ func (k *look) readable(s *seen, w destinations, sight run.Sighting) error {
 	return fmt.Errorf("%w: of %d that should succeed, %d were dead-lettered without a call.%s Give it records as it "+
 		"takes them (--samples, or input.samples in %s), the answers that it expects (--answer, or downstreams) and what "+
 		"it needs, such as tables in its database (needs), and learn again%s", ErrRecords, good, refused,
-		k.because(s, w, sight), k.File, k.unschooled())
+		k.because(s, w, sight), k.File, unschooled(k.subject, s.said))
 }
 
-// unschooled says that the consumer may take records with a schema, if it is given the address of a registry and its
-// records have none.
-func (k *look) unschooled() string {
-	if input := k.subject.Input; input != nil && input.Format != "" && input.Format != "json" {
+// unschooled says that a consumer may take records with a schema, if it is given the address of a registry and its
+// records have none, or that its keys may have one, if the log misses the framing of one.
+func unschooled(subject *scenarios.SubjectFile, said []string) string {
+	if input := subject.Input; input != nil && input.Format != "" && input.Format != "json" {
+		if input.Key == nil && slices.ContainsFunc(said, func(line string) bool {
+			return strings.Contains(strings.ToLower(line), "magic byte")
+		}) {
+			return ". Keys with a schema begin with a magic byte, too: if its keys have one, name that (input.lines: envelope " +
+				"and input.key)"
+		}
 		return ""
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.subject.Env)) {
-		if strings.Contains(k.subject.Env[name], ".SchemaRegistryURL") {
+	for _, name := range slices.Sorted(maps.Keys(subject.Env)) {
+		if strings.Contains(subject.Env[name], ".SchemaRegistryURL") {
 			return fmt.Sprintf(". It reads the address of a schema registry (%s): if its records have a schema, name that "+
 				"(--format and --schema, or input.format and input.schema)", name)
 		}

@@ -245,12 +245,21 @@ func TestRecordsWithoutASchema(t *testing.T) {
 	t.Parallel()
 	registry := map[string]string{"A": "b", "REGISTRY": "{{.SchemaRegistryURL}}/apis"}
 	avro := &scenarios.Input{MadeFrom: scenarios.MadeFrom{FormatSpec: scenarios.FormatSpec{Format: "avro"}}}
-	for want, subject := range map[string]scenarios.SubjectFile{
-		"registry (REGISTRY): if its records have a schema": {Env: registry},
-		"": {Env: registry, Input: avro},
+	keyed := &scenarios.Input{MadeFrom: avro.MadeFrom}
+	keyed.Key = &scenarios.FormatSpec{Format: "avro"}
+	framing := []string{"ERROR", "Unknown magic byte!"}
+	for _, one := range []struct {
+		want    string
+		subject scenarios.SubjectFile
+		said    []string
+	}{
+		{"registry (REGISTRY): if its records have a schema", scenarios.SubjectFile{Env: registry}, nil},
+		{"", scenarios.SubjectFile{Env: registry, Input: avro}, nil},
+		{"if its keys have one", scenarios.SubjectFile{Env: registry, Input: avro}, framing},
+		{"", scenarios.SubjectFile{Env: registry, Input: keyed}, framing},
 	} {
-		k := &look{subject: &subject}
-		if got := k.unschooled(); want == "" && got != "" || !strings.Contains(got, want) {
+		want := one.want
+		if got := unschooled(&one.subject, one.said); want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -3,6 +3,7 @@ package learn
 // What the history of a run shows, without a contract.
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -103,6 +104,19 @@ type crash struct {
 	at   time.Duration
 	code int
 	text string
+}
+
+// varying matches what differs in lines of a log that say the same: times, numbers and ids.
+var varying = regexp.MustCompile(`(?i)\b[0-9a-f]+(?:-[0-9a-f]+){4}\b|[0-9]+`)
+
+// says keeps a line of the log, unless one is kept that says the same.
+func (s *seen) says(line string) {
+	text := varying.ReplaceAllString(line, "0")
+	if len(s.said) < saidKept && !slices.ContainsFunc(s.said, func(kept string) bool {
+		return varying.ReplaceAllString(kept, "0") == text
+	}) {
+		s.said = append(s.said, line)
+	}
 }
 
 // saidKept bounds the error lines that are kept.
@@ -226,9 +240,7 @@ func (w *walker) take(e *history.Event) {
 	case history.KindInstanceSignal, history.KindInstanceExited:
 		w.process(e)
 	case history.KindSubjectError:
-		if len(w.said) < saidKept {
-			w.said = append(w.said, e.Text)
-		}
+		w.says(e.Text)
 	case history.KindUnreadable:
 		if e.Code == history.None && e.Instance >= 0 {
 			w.batch = e.Text
