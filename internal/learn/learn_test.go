@@ -353,6 +353,21 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 	return sim.seen, source, subject, text
 }
 
+// A value that stands in a member of the dead letter is no surprise.
+func TestValuesInAMember(t *testing.T) {
+	t.Parallel()
+	result := assertions.Result{Name: "dlq-fidelity", Status: assertions.Fail,
+		Anomalies: []assertions.Anomaly{{Name: "payload-changed", Count: 1}, {Name: "key-changed", Count: 1}}}
+	for value, want := range map[string]int{`{"error":"late","value":{"id":1}}`: 1, `{"error":"late"}`: 2} {
+		s := newSeen()
+		s.record(0).original = &kgo.Record{Value: []byte(`{"id":1}`)}
+		s.deadLetters = []deadLetter{{0, &kgo.Record{Value: []byte(value)}}}
+		if got := broken(s.opened(result)); len(got) != want || len(result.Anomalies) != 2 {
+			t.Errorf("%s: %q, want %d", value, got, want)
+		}
+	}
+}
+
 // Effects that were seen in the first look, and lack records in the watched run, are a question. Those of the file's
 // author are a promise, and the consumer breaks it.
 func TestEffectsThatAreNotThere(t *testing.T) {
