@@ -54,7 +54,8 @@ func attemptCauses() map[string]string {
 			"max_retries + 1, for a comparison with <= in place of <, and for two layers that both retry.",
 		"bounded-retries: under-retried": "Retries and attempts are confused: the first attempt counts as a retry. Look " +
 			"for an error that is classified as permanent, for a count shared by several records, and for a wait that is " +
-			"cancelled at a stop or a rebalance and counts as the last failure.",
+			"cancelled at a stop or a rebalance and counts as the last failure. Or the count is kept outside the process, " +
+			"and the contract says attempts: {counter: memory}, not store.",
 		"bounded-retries: endless-redelivery": "The count of attempts is kept where every redelivery clears it. Look for a " +
 			"seek or a nack without an own count.",
 		"classification: permanent-retried": "All errors are handled alike. Look for a status that is compared by class " +

@@ -85,6 +85,35 @@ func (s *seen) opened(result assertions.Result) assertions.Result {
 	return result
 }
 
+// stored promises that attempts are counted across restarts, if records of the run with faults got too few attempts
+// after one, and all got enough when those before it count. It reports whether it does.
+func (l *learned) stored(source history.Source, verdict *assertions.Verdict) (bool, error) {
+	at := slices.IndexFunc(l.lines, func(line Line) bool { return line.Key == "attempts" && !line.Open })
+	bounded := func(results []assertions.Result) int {
+		return slices.IndexFunc(results, func(r assertions.Result) bool { return r.Name == "bounded-retries" })
+	}
+	if was := bounded(verdict.Invariants); at < 0 || was < 0 || !slices.ContainsFunc(verdict.Invariants[was].Anomalies,
+		func(a assertions.Anomaly) bool { return a.Name == "under-retried" }) {
+		return false, nil
+	}
+	before := l.lines[at]
+	l.replace("attempts", "counter: "+string(history.CounterMemory), "counter: "+string(history.CounterStore),
+		"After a restart the count went on: it is kept outside the process.")
+	subject, err := l.file()
+	if err != nil {
+		return false, err
+	}
+	results, err := hold(source, subject)
+	if err != nil {
+		return false, err
+	}
+	if now := bounded(results); now >= 0 && results[now].Status == assertions.Pass && l.lines[at].Value != before.Value {
+		return true, nil
+	}
+	l.lines[at] = before
+	return false, nil
+}
+
 func (l *learned) order(source history.Source) error {
 	for _, ordering := range []history.Ordering{history.OrderingPartition, history.OrderingKey} {
 		if done, err := l.orders(source, Line{Key: "ordering", Value: string(ordering)}); done || err != nil {

@@ -308,7 +308,14 @@ func (l *learned) test(ctx context.Context, c Config, report *Report) error {
 		return fmt.Errorf("reading the history of %s: %w", report.Runs[len(report.Runs)-1], err)
 	}
 	l.onFailure(s, verdict)
+	stored, err := l.stored(source, verdict)
+	if err != nil {
+		return err
+	}
 	for _, root := range verdict.Roots {
+		if stored && root.Invariant == "bounded-retries" {
+			continue
+		}
 		text := fmt.Sprintf("%s: %s × %d: %s", root.Invariant, root.Anomaly, root.Count, root.Summary)
 		var more []string
 		for _, one := range root.Consequences {

@@ -85,6 +85,7 @@ type simulation struct {
 	events []history.Event
 	now    time.Duration
 	op     int64
+	by     int16 // the instance
 	next   [2]int64
 	halted [2]bool
 	// committed are the committed offsets.
@@ -99,7 +100,7 @@ const retryAfter = 2 * time.Second
 
 func (s *simulation) event(kind history.Kind, change func(*history.Event)) {
 	e := history.New(kind, s.now)
-	e.Instance, e.Topic = 0, 0
+	e.Instance, e.Topic = s.by, 0
 	change(&e)
 	s.events = append(s.events, e)
 	s.now += 100 * time.Microsecond
@@ -365,6 +366,83 @@ func TestValuesInAMember(t *testing.T) {
 		if got := broken(s.opened(result)); len(got) != want || len(result.Anomalies) != 2 {
 			t.Errorf("%s: %q, want %d", value, got, want)
 		}
+	}
+}
+
+// A count that goes on after a restart is kept in a store. One that begins anew is not, and too few attempts without a
+// restart stay a surprise.
+func TestAttemptsAreCountedAcrossRestarts(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		before, after int // attempts before and after the restart
+		stored, under bool
+	}{{1, 3, true, true}, {1, 4, false, false}, {0, 3, false, true}} {
+		sim, source, subject, text := simulate(t, usual(), false)
+		l := propose(sim, sim, subject, nil)
+		l.path, l.text = "subject.yaml", text
+		restarted := &simulation{habits: usual(), seen: newSeen()}
+		restarted.seen.header = source.Header()
+		restarted.restart(0, one.before, one.after)
+		contract, err := l.file()
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := restarted.seen.header
+		header.Instances, header.Consumers[0].Instances = 2, 2
+		header.Consumers[0].Contract, err = contract.HistoryContract()
+		if err != nil {
+			t.Fatal(err)
+		}
+		history := history.FromEvents(header, restarted.events)
+		verdict, _, err := assertions.Judge(history)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(verdict.Invariants, func(r assertions.Result) bool { return r.Name == "bounded-retries" })
+		if under := verdict.Invariants[at].Status == assertions.Fail; under != one.under {
+			t.Errorf("%d and %d attempts: %+v", one.before, one.after, verdict.Invariants[at])
+		}
+		if stored, err := l.stored(history, verdict); err != nil || stored != one.stored ||
+			strings.Contains(Contract(l.lines), "counter: store") != one.stored {
+			t.Errorf("%d and %d attempts: %v, %v\n%s", one.before, one.after, stored, err, Contract(l.lines))
+		}
+	}
+}
+
+// restart is a record that fails before its process is killed, fails in another, and is then dead-lettered.
+func (s *simulation) restart(number int32, before, after int) {
+	place := func(e *history.Event) { e.Record, e.Partition, e.Offset = number, 0, 0 }
+	fetch := func() {
+		s.event(history.KindFetched, func(e *history.Event) { place(e); e.Record, e.Aux = history.None, 0 })
+	}
+	fail := func(times int) {
+		for k := range times {
+			s.op++
+			s.event(history.KindAttemptStart, func(e *history.Event) { place(e); e.Op, e.N = s.op, int32(k+1) })
+			s.now += time.Millisecond
+			s.event(history.KindAttemptEnd, func(e *history.Event) {
+				place(e)
+				e.Op, e.N, e.Outcome = s.op, int32(k+1), history.OutcomeTransient
+			})
+			s.now += time.Second
+		}
+	}
+	s.event(history.KindSend, func(e *history.Event) {
+		place(e)
+		e.Instance, e.Offset, e.Outcome, e.N, e.KeyHash = history.None, history.None, history.OutcomeExhausted, 1, 7
+	})
+	s.event(history.KindAcked, func(e *history.Event) { place(e); e.Instance = history.None })
+	fetch()
+	fail(before)
+	s.event(history.KindInstanceSignal, func(e *history.Event) { e.Code, e.Text = 9, "KILL" })
+	s.event(history.KindInstanceExited, func(e *history.Event) { e.Code, e.Text, e.Flags = -1, "KILL", history.Expected })
+	s.by = 1
+	fetch()
+	fail(after)
+	s.deadLetter(number)
+	s.op++
+	for _, kind := range []history.Kind{history.KindCommitRequest, history.KindCommitResponse} {
+		s.event(kind, func(e *history.Event) { place(e); e.Record, e.Offset, e.Op = history.None, 1, s.op })
 	}
 }
 
