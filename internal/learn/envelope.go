@@ -371,6 +371,11 @@ func (l *learned) deadLetters() {
 		return
 	}
 	if len(l.seen.deadLetters) == 0 {
+		if failed == 0 && c.Enabled && l.seen.lettersUnnamed > 0 {
+			l.promise("dlq", flow(append(parts, "on_failure: "+c.OnFailure)), "%s without the id of a record.",
+				units.Plural(int64(l.seen.lettersUnnamed), "dead letter", "dead letters"))
+			return
+		}
 		if failed == 0 && c.Enabled {
 			l.ask("dlq", flow(append(parts, "on_failure: halt")), "No dead letter was written.")
 			return

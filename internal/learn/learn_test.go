@@ -446,6 +446,26 @@ func (s *simulation) restart(number int32, before, after int) {
 	}
 }
 
+// Dead letters of which none has an id are promised, too, where no call shows which records failed.
+func TestDeadLettersWithoutACall(t *testing.T) {
+	t.Parallel()
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], observe: wire}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for letters, promised := range map[int]bool{0: false, 2: true} {
+		s := newSeen()
+		*s.record(0) = record{flags: history.Garbage}
+		*s.record(1) = record{flags: history.Garbage, offset: 1}
+		s.lettersUnnamed = letters
+		l := &learned{seen: s, subject: subject}
+		l.deadLetters()
+		if len(l.lines) != 1 || l.lines[0].Open == promised {
+			t.Errorf("%d dead letters: %+v", letters, l.lines)
+		}
+	}
+}
+
 // Effects that were seen in the first look, and lack records in the watched run, are a question. Those of the file's
 // author are a promise, and the consumer breaks it.
 func TestEffectsThatAreNotThere(t *testing.T) {
