@@ -59,6 +59,7 @@ func (a *app) initialise(dir string, force bool) error {
 	if err != nil {
 		return err
 	}
+	subject, described := filepath.Join(dir, "subject.yaml"), false
 	for _, file := range files {
 		written, err := scaffold.Write(dir, file, force)
 		if err != nil {
@@ -67,6 +68,7 @@ func (a *app) initialise(dir string, force bool) error {
 		path := filepath.Join(dir, file.Path)
 		if !written {
 			fmt.Fprintf(a.stdout, "kept   %s, which is there already; --force writes over it\n", path)
+			described = described || path == subject
 			continue
 		}
 		fmt.Fprintf(a.stdout, "wrote  %s\n", path)
@@ -78,17 +80,25 @@ func (a *app) initialise(dir string, force bool) error {
 	if len(ignored) > 0 {
 		fmt.Fprintf(a.stdout, "added  %s to %s\n", strings.Join(ignored, ", "), filepath.Join(dir, ".gitignore"))
 	}
+	if described { // what was found in the repository is in it, or its author knows better
+		fmt.Fprintln(a.stdout, "\nNext:")
+	} else {
+		a.found(proposal, subject)
+	}
+	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject,
+		filepath.Join(dir, "dlqbench.yaml"))
+	return nil
+}
+
+// found says what a new subject file was made from, and how it is completed.
+func (a *app) found(proposal scaffold.Proposal, subject string) {
 	if proposal.File != "" {
 		fmt.Fprintf(a.stdout, "\nFound %s: started as %s\n", proposal.File, strings.Join(proposal.Command, " "))
 	}
 	for _, note := range proposal.Notes {
 		fmt.Fprintf(a.stdout, "Look at it: %s\n", note)
 	}
-	subject := filepath.Join(dir, "subject.yaml")
 	fmt.Fprintf(a.stdout, "\nNext: correct the command and the addresses in %s, then\n", subject)
 	fmt.Fprintf(a.stdout, "  dlqbench learn %s --write   (watches the consumer, and answers the questions there)\n",
 		subject)
-	fmt.Fprintf(a.stdout, "  dlqbench subject check %s\n  dlqbench gate --config %s --list\n", subject,
-		filepath.Join(dir, "dlqbench.yaml"))
-	return nil
 }
