@@ -231,6 +231,14 @@ func (p *Proposal) migrations(r repository) {
 			p.note(fmt.Sprintf("%s: if %s makes the tables, name that in needs, with once: true", one[0], one[1]))
 		}
 	}
+	for _, pattern := range []string{"migrations/*.up.sql", "*/migrations/*.up.sql"} { // as golang-migrate names them
+		if files, _ := fs.Glob(r, pattern); len(files) > 0 {
+			folder := path.Dir(files[0])
+			p.note(fmt.Sprintf("%s: if another program makes the tables, name that in needs, with once: true, such as "+
+				"command: [sh, -c, 'cat %s/*.up.sql | psql -v ON_ERROR_STOP=1 \"{{.DatabaseURL}}\"']", folder, folder))
+			break
+		}
+	}
 	if statements, file := r.statementsAtFirst(); len(statements) > 0 {
 		p.note(fmt.Sprintf("%s has PostgreSQL run %s: name that in needs, with once: true, such as command: "+
 			"[psql, \"{{.DatabaseURL}}\", -f, %s]", file, strings.Join(statements, ", "), statements[0]))

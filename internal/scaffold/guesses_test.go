@@ -583,6 +583,17 @@ func TestMigrationsAreTold(t *testing.T) {
 	if _, text := proposed(t, files...); strings.Contains(text, want) {
 		t.Errorf("it says so without a database\n%s", text)
 	}
+	const both = "db/migrations: if another program makes the tables, name that in needs"
+	files = []string{"go.mod", "module orders\n", "main.go", "package main\nvar a = os.Getenv(\"DATABASE_URL\")\n",
+		"db/migrations/1_a.up.sql", "", "db/migrations/1_a.down.sql", ""}
+	if _, text := proposed(t, files...); !strings.Contains(text, "'cat db/migrations/*.up.sql | psql ") ||
+		!strings.Contains(text, both) {
+		t.Errorf("it does not say %q\n%s", both, text)
+	}
+	if text, err := ToLearn(folderOf(files), "orders", []string{"./orders"}, Records{}); err != nil ||
+		!strings.Contains(string(text), "# "+both) {
+		t.Errorf("learn does not say %q: %v\n%s", both, err, text)
+	}
 }
 
 // No code has the variable from which AWS' libraries read their address.

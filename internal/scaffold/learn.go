@@ -102,8 +102,14 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 		Downstreams []Downstream
 		Variables
 		Examples []Address
+		Needs    []string
 	}{proposal.Name, proposal.Build, command, proposal.Env, records, proposal.Called, proposal.Variables,
-		proposal.Examples}
+		proposal.Examples, nil}
+	for _, note := range proposal.Notes {
+		if strings.Contains(note, "name that in needs") {
+			values.Needs = append(values.Needs, strings.Join(wrapped(note+".", 118), "\n# "))
+		}
+	}
 	for i := range values.Env { // what else it may be is not asked here
 		values.Env[i].Because, _, _ = strings.Cut(values.Env[i].Because, "; or ")
 	}
@@ -112,6 +118,18 @@ func ToLearn(files fs.FS, folder string, command []string, records Records) ([]b
 		return nil, fmt.Errorf("filling in subject.yaml: %w", err)
 	}
 	return []byte(text.String()), nil
+}
+
+// wrapped breaks a text into lines of so many bytes at most, if no word is longer.
+func wrapped(text string, columns int) (lines []string) {
+	for _, word := range strings.Fields(text) {
+		if last := len(lines) - 1; last >= 0 && len(lines[last])+1+len(word) <= columns {
+			lines[last] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // addresses are the variables that the program reads, and the services that it calls at them. Kafka's is there even if
