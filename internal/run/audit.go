@@ -190,7 +190,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
 		claim.More = r.beside(dialect, record, held, &event)
 	}
-	if role == history.RoleDLQ && isMarker(held) {
+	if role == history.RoleDLQ && (isMarker(held) || r.live.marked && lacksMarker(held, r.plan.Keys)) {
 		event.Flags |= history.Marker
 	}
 	return event
@@ -198,11 +198,20 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 
 // isMarker reports whether a record has the key and the value of a transaction marker (KIP-98).
 func isMarker(record *kgo.Record) bool {
-	var key kmsg.ControlRecordKey
 	var value kmsg.EndTxnMarker
-	return len(record.Key) == 4 && key.ReadFrom(record.Key) == nil && key.Version == 0 &&
-		(key.Type == kmsg.ControlRecordKeyTypeAbort || key.Type == kmsg.ControlRecordKeyTypeCommit) &&
-		len(record.Value) == 6 && value.ReadFrom(record.Value) == nil && value.Version == 0
+	return markerKey(record.Key) && len(record.Value) == 6 && value.ReadFrom(record.Value) == nil && value.Version == 0
+}
+
+// lacksMarker reports whether a record has the key of a transaction marker, which is none of the run's, and has lost its
+// value. One that is wrapped in JSON as it is makes no document.
+func lacksMarker(record *kgo.Record, keys []string) bool {
+	return markerKey(record.Key) && len(record.Value) == 0 && !slices.Contains(keys, string(record.Key))
+}
+
+func markerKey(text []byte) bool {
+	var key kmsg.ControlRecordKey
+	return len(text) == 4 && key.ReadFrom(text) == nil && key.Version == 0 &&
+		(key.Type == kmsg.ControlRecordKeyTypeAbort || key.Type == kmsg.ControlRecordKeyTypeCommit)
 }
 
 // heldIn returns the record that the dead letter holds: the one that a replay would restore, in whatever form the

@@ -58,3 +58,23 @@ func TestMarkersAreRecognised(t *testing.T) {
 		}
 	}
 }
+
+// A dead letter that lost the value of a marker has still its key, which no record of the run has.
+func TestMarkersWithoutTheirValues(t *testing.T) {
+	commit := []byte{0, 0, 0, 1}
+	for name, one := range map[string]struct {
+		key, value []byte
+		keys       []string
+		is         bool
+	}{
+		"commit":                {commit, nil, []string{"k"}, true},
+		"with a value":          {commit, []byte("{}"), nil, false},
+		"another type":          {[]byte{0, 0, 0, 2}, nil, nil, false},
+		"the key of the sample": {commit, nil, []string{"\x00\x00\x00\x01"}, false},
+		"nothing":               {nil, nil, nil, false},
+	} {
+		if is := lacksMarker(&kgo.Record{Key: one.key, Value: one.value}, one.keys); is != one.is {
+			t.Errorf("%s: %v", name, is)
+		}
+	}
+}
