@@ -252,10 +252,14 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 			"once: true%s", ErrNothingSeen, len(s.records), untaken)
 	}
 	if !tried && subject.Observe != scenarios.ObserveWire {
-		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records. Give the consumer the address "+
+		uncommitted := ""
+		if s.commits == 0 && !s.shared {
+			uncommitted = ", and no offset was committed for the group " + s.header.Group()
+		}
+		return fmt.Errorf("%w: the downstream stub saw no call for any of %d records%s. Give the consumer the address "+
 			"{{.OracleURL}} in the place of what it calls, name the port at which it calls something (listen: {downstream: "+
 			"8080}), or write observe: wire in its file if it calls nothing%s",
-			ErrNothingSeen, len(s.records), untaken)
+			ErrNothingSeen, len(s.records), uncommitted, untaken)
 	}
 	if s.batch != "" {
 		advice := ""
