@@ -26,7 +26,7 @@ func (w *state) patience() time.Duration {
 }
 
 // progress notes when something moved: a promised attempt, an acknowledged dead letter or retry copy, a commit beyond
-// all earlier ones, or a change of an entry in the store.
+// all earlier ones, a committed transaction, or a change of an entry in the store.
 func (w *state) progress(e *history.Event) {
 	moved := false
 	switch e.Kind {
@@ -40,7 +40,7 @@ func (w *state) progress(e *history.Event) {
 	case history.KindCommitResponse:
 		moved = w.commit != nil && w.commit.further
 	case history.KindTxnEndResponse:
-		moved = e.Code == 0
+		moved = e.Code == 0 && e.N == 1 // what is aborted is to be done again
 	case history.KindShareAckResponse:
 		moved = e.Code == 0 && (e.N == history.AckAccept || e.N == history.AckReject)
 	case history.KindStoreChange:

@@ -370,7 +370,7 @@ func (j *judge) moves(at int) bool {
 			return b.Kind == history.KindAttemptStart && b.Record == e.Record && !j.header.Contract().Progress(b.N)
 		})
 	case history.KindTxnEndResponse:
-		return e.Code == 0
+		return e.Code == 0 && e.N == 1
 	case history.KindStoreChange:
 		return true
 	case history.KindShareAckResponse:
