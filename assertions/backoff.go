@@ -421,6 +421,11 @@ func (c *backoff) finish() Result {
 		history.OutcomeTimeout, history.OutcomeReset) {
 		return c.done(NotApplicable, "nothing in the plan fails in a way that is retried")
 	}
+	if c.result.Judged == 0 && c.w.batches {
+		c.result.Unjudged = Unexercised
+		return c.done(NotApplicable, "only calls or transactions for several records were repeated, which do not say "+
+			"whose failure a wait is about")
+	}
 	return c.judgedOrNot(Inconclusive, "no record was attempted twice")
 }
 

@@ -70,6 +70,10 @@ func (w *state) wayOf(e *history.Event) way {
 	topic := Actor{w.topicName(e.Topic), Role(w.role(e.Topic))}
 	workload, store := Actor{"workload", RoleWorkload}, Actor{"store", RoleStore}
 	downstream := Actor{w.decidingName(), RoleDownstream}
+	coordinator := Actor{"broker", RoleBroker}
+	if e.InBatch() {
+		coordinator = downstream
+	}
 	refused := e.Code != 0
 	switch e.Kind {
 	case history.KindSend:
@@ -83,9 +87,9 @@ func (w *state) wayOf(e *history.Event) way {
 	case history.KindCommitResponse, history.KindProduceResponse, history.KindShareAckResponse:
 		return way{from: topic, to: who(e), failed: refused}
 	case history.KindTxnEndRequest:
-		return way{from: who(e), to: Actor{"broker", RoleBroker}}
+		return way{from: who(e), to: coordinator}
 	case history.KindTxnEndResponse:
-		return way{from: Actor{"broker", RoleBroker}, to: who(e), failed: refused}
+		return way{from: coordinator, to: who(e), failed: refused}
 	case history.KindAttemptStart:
 		return way{from: who(e), to: downstream}
 	case history.KindCallStart:

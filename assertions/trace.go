@@ -314,7 +314,9 @@ func (n *narrator) endTransaction(s *trace, e *history.Event) {
 	if !s.joined[e.ProducerID] {
 		return
 	}
-	n.add(s, e)
+	if !e.InBatch() || s.tellsOf(e) { // the answers to its attempts say as much
+		n.add(s, e)
+	}
 	if e.Kind != history.KindTxnEndResponse || e.Code != 0 || e.Flags.Has(history.Forged) {
 		return
 	}
@@ -452,18 +454,31 @@ func (n *narrator) words(e *history.Event) string {
 		return fmt.Sprintf("%s writes it to %s%s", who, where, inTransaction(e))
 	case history.KindProduceResponse:
 		return fmt.Sprintf("the write to %s is %s", where, answer(e))
-	case history.KindTxnEndRequest:
-		return fmt.Sprintf("%s asks to %s its transaction", who, map[bool]string{true: "commit", false: "abort"}[e.N == 1])
-	case history.KindTxnEndResponse:
-		return fmt.Sprintf("the end of the transaction is %s", answer(e))
+	case history.KindTxnEndRequest, history.KindTxnEndResponse:
+		return endOf(e, who)
 	}
 	return n.rareWords(e, who, where)
 }
 
+// endOf describes the end of a transaction.
+func endOf(e *history.Event, who string) string {
+	switch {
+	case e.InBatch():
+		return fmt.Sprintf("the call of %s takes effect for %s of its records", who,
+			map[bool]string{true: "all", false: "none"}[e.N == 1])
+	case e.Kind == history.KindTxnEndRequest:
+		return fmt.Sprintf("%s asks to %s its transaction", who, map[bool]string{true: "commit", false: "abort"}[e.N == 1])
+	}
+	return fmt.Sprintf("the end of the transaction is %s", answer(e))
+}
+
 // calling describes the call of an attempt, if the history tells it.
 func calling(e *history.Event) string {
-	if e.Text == "" {
+	switch {
+	case e.Text == "":
 		return ""
+	case e.InBatch():
+		return " with " + e.Text + ", for several records"
 	}
 	return " with " + e.Text
 }

@@ -61,7 +61,9 @@ const (
 	// AttemptStart: the downstream stub has read a request. Op, Instance, Run, Record, N = number of attempts of this
 	// record that the stub has received (from 1); Topic, Partition, Offset if the subject sent them; Text = the call
 	// ("PUT /payments/{id}"), if the subject declares the calls it makes. If it is a write in a transaction: Flags
-	// InTransaction, and ProducerID, ProducerEpoch. An attempt of several calls starts with the first of them.
+	// InTransaction, and ProducerID, ProducerEpoch. A call for several records is such a transaction of the stub, from
+	// its starts to a TxnEndRequest and TxnEndResponse, with a ProducerID from FirstBatch. An attempt of several calls
+	// starts with the first of them.
 	KindAttemptStart
 	// AttemptEnd: the downstream stub is about to answer, or abandons the connection. As AttemptStart, without Text, and
 	// Outcome = the answer, Code = HTTP status (0: no answer), Aux = the Retry-After sent, in ns; Flags ClientGone if the
@@ -377,6 +379,12 @@ type Event struct {
 
 // FaultFailed is the Code of the effect that a fault could not have.
 const FaultFailed = 1
+
+// FirstBatch is the first ProducerID of calls for several records. Kafka's own count from 0.
+const FirstBatch = 1 << 62
+
+// InBatch reports whether the event belongs to a call for several records.
+func (e *Event) InBatch() bool { return e.ProducerID >= FirstBatch }
 
 // New returns an event of the kind at the time. Every field whose zero value could be taken for a real value is set
 // to None.

@@ -146,6 +146,32 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 	return 0, false
 }
 
+// All returns the sequence numbers of the records whose ids are in data, in order, each once. All of them must be written
+// in the way in which the first is.
+func (ids *IDs) All(data []byte) []int32 {
+	var all []int32
+	known := map[int32]bool{}
+	for rest := data; ; {
+		seq, found := ids.finders[0](rest)
+		if !found {
+			break
+		}
+		if !known[seq] {
+			known[seq], all = true, append(all, seq)
+		}
+		token := ids.Append(nil, seq)
+		at := bytes.Index(rest, token)
+		if at < 0 {
+			break
+		}
+		rest = rest[at+len(token):]
+	}
+	if seq, found := ids.Find(data); found && len(all) == 0 {
+		all = append(all, seq)
+	}
+	return all
+}
+
 // HasOther reports whether data, in which Find found the id of record seq, has the id of another record behind it,
 // written in the same way.
 func (ids *IDs) HasOther(data []byte, seq int32) bool {

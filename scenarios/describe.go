@@ -102,6 +102,9 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 			where = map[string]string{InPath: "in the path", InQuery: "in the query", InHeader: "in a header",
 				InBody: "in the body"}[http.ID.In]
 		}
+		if http.Batch {
+			where, are = "in the body", are[:len(are)-1]+", and to process all others whose ids are there."
+		}
 		its = append(its, "Its calls with a record's id "+where+are)
 	}
 	if grpc := s.GRPC(); grpc != nil {

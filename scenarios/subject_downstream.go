@@ -61,6 +61,9 @@ type HTTPDownstream struct {
 	// ID is where a call carries the record's id. Default: anywhere; path, query, headers and body are searched in that
 	// order.
 	ID *CallID `json:"id,omitempty"`
+	// Batch: a call is an attempt at each record whose id is in its body (id.at limits that to a part of it), such as a
+	// bulk insert. It has one answer, and takes effect for all of them or for none. Default: a call is for one record.
+	Batch bool `json:"batch,omitempty"`
 	// TLS: it is reached by TLS, with a certificate of an authority that each run makes: {{.CAFile}}.
 	TLS bool `json:"tls,omitempty"`
 	// HTTP2: false if it speaks HTTP/1.1 alone; default: it speaks HTTP/2 with clients that ask for it.
@@ -421,6 +424,7 @@ func (c *checker) checkHTTP(path string, http *HTTPDownstream, decides bool, s *
 		c.at(path+"/forward", "%s", err)
 	}
 	c.checkHTTPAttempt(path, http, decides, s)
+	c.checkBatch(path, http, decides, s)
 	c.refuseIf(len(http.Routes) > maxRoutes, fmt.Sprintf("%s/routes/%d", path, maxRoutes),
 		"there can be %d routes at most", maxRoutes)
 	for i, route := range http.Routes {
@@ -456,6 +460,20 @@ func (c *checker) checkHTTPAttempt(path string, http *HTTPDownstream, decides bo
 			c.at(path+"/attempt/"+one.key, "dlqbench answers /healthz itself: name a call that carries a record's id")
 		}
 	}
+}
+
+// checkBatch checks a downstream whose calls are for several records.
+func (c *checker) checkBatch(path string, http *HTTPDownstream, decides bool, s *SubjectFile) {
+	if !http.Batch {
+		return
+	}
+	c.refuseIf(!decides, path+"/batch", "the calls of this downstream are not attempts: leave batch out, or let it decide "+
+		"(decides: true)")
+	c.refuseIf(http.ID != nil && http.ID.In != "" && http.ID.In != "body", path+"/id/in",
+		"with batch, the ids of all records are in the body: write in: body")
+	c.refuseIf(http.Attempt != nil, path+"/attempt", "with batch, each call is an attempt: leave attempt out, or batch")
+	c.refuseIf(s.Contract.Attempts.Calls > 1, "/contract/attempts/calls",
+		"with batch, nothing tells the repeats of a client from the attempts of the service: leave calls out, or batch")
 }
 
 // has reports whether the calls of a route are, as written, those that begin or end an attempt.

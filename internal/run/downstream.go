@@ -172,7 +172,8 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 	if http == nil {
 		return nil
 	}
-	calls := &workload.Calls{Told: true, HTTP1: !http.HTTP2, Answers: map[history.Outcome]workload.Response{}}
+	calls := &workload.Calls{Told: true, HTTP1: !http.HTTP2, Batch: http.Batch,
+		Answers: map[history.Outcome]workload.Response{}}
 	if http.ID != nil {
 		calls.In, calls.Name = workload.Part(http.ID.In), http.ID.Name
 		if http.ID.At != "" {

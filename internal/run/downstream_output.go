@@ -210,10 +210,10 @@ func (o *outputTopic) decide(starts []history.Event, action *tap.Action) {
 			}
 		}
 		starts = others
-		if outcome := o.Together(together); outcome != history.OutcomeSuccess {
+		if ruling, _ := o.Together(together); ruling.Outcome != history.OutcomeSuccess {
 			refused[partition] = true
 			if action.Code == 0 {
-				action.Code = o.codes[outcome]
+				action.Code = o.codes[ruling.Outcome]
 			}
 		}
 	}

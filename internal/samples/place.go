@@ -95,18 +95,10 @@ type Spot struct {
 // Find returns the string or number at the place in a value, which must be valid JSON. The error says how far the place
 // leads, or what stands there instead; From is then the beginning of what does.
 func (p Place) Find(value []byte) (Spot, error) {
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.UseNumber() // no number is too large to be passed by
-	for i, one := range p.steps {
-		if err := one.enter(decoder); err != nil {
-			return Spot{}, fmt.Errorf("there is no %s: %w", p, p.at(i, err))
-		}
+	raw, to, err := p.raw(value)
+	if err != nil {
+		return Spot{}, err
 	}
-	var raw json.RawMessage
-	if err := decoder.Decode(&raw); err != nil {
-		return Spot{}, fmt.Errorf("reading %s: %w", p, err)
-	}
-	to := int(decoder.InputOffset())
 	spot := Spot{From: to - len(raw), To: to}
 	switch first := raw[0]; {
 	case first == '"':
@@ -118,6 +110,27 @@ func (p Place) Find(value []byte) (Spot, error) {
 	}
 	return spot, fmt.Errorf("%s is %s, neither a string nor a number: name a place where the record's id stands", p,
 		kindOf(raw))
+}
+
+// Part returns what stands at the place in a value, which must be valid JSON, whatever it is.
+func (p Place) Part(value []byte) ([]byte, error) {
+	raw, _, err := p.raw(value)
+	return raw, err
+}
+
+// raw returns what stands at the place, and the number of the byte behind it.
+func (p Place) raw(value []byte) (raw json.RawMessage, to int, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber() // no number is too large to be passed by
+	for i, one := range p.steps {
+		if err := one.enter(decoder); err != nil {
+			return nil, 0, fmt.Errorf("there is no %s: %w", p, p.at(i, err))
+		}
+	}
+	if err := decoder.Decode(&raw); err != nil {
+		return nil, 0, fmt.Errorf("reading %s: %w", p, err)
+	}
+	return raw, int(decoder.InputOffset()), nil
 }
 
 // at describes the value that step i could not enter.

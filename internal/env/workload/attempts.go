@@ -275,20 +275,19 @@ func (a *Attempts) unnamed(event *history.Event) bool {
 }
 
 // Together decides the answer to attempts at several records that all get the same one. It is that of the first attempt
-// that is to fail; otherwise it is success. Where it fails, the failure is used up for that record alone: what is
-// planned for the others is still to come. The events are those of the attempts' starts.
-func (a *Attempts) Together(events []history.Event) history.Outcome {
+// that is to fail, which is returned with it; otherwise it is success. Where it fails, the failure is used up for that
+// record alone: what is planned for the others is still to come. The events are those of the attempts' starts.
+func (a *Attempts) Together(events []history.Event) (ruling Ruling, of int) {
 	for i := range events {
 		if e := &events[i]; e.Record != history.None {
-			state := &a.records[e.Record]
-			outcome, planned := a.peek(e.Record, a.number(e))
-			if outcome == history.OutcomeSuccess {
+			ruling, planned := a.peek(e.Record, a.number(e))
+			if ruling.Outcome == history.OutcomeSuccess {
 				continue
 			}
 			if planned {
-				state.planned.Add(1)
+				a.records[e.Record].planned.Add(1)
 			}
-			return outcome
+			return ruling, i
 		}
 	}
 	for i := range events {
@@ -296,19 +295,35 @@ func (a *Attempts) Together(events []history.Event) history.Outcome {
 			a.records[number].planned.Add(1)
 		}
 	}
-	return history.OutcomeSuccess
+	return plannedRuling(history.OutcomeSuccess), 0
 }
 
-// peek returns the outcome that an attempt at the record would have alone, and whether it is the planned one.
-func (a *Attempts) peek(record, attempt int32) (outcome history.Outcome, planned bool) {
+// peek returns the answer that an attempt at the record would have alone, and whether it is the planned one.
+func (a *Attempts) peek(record, attempt int32) (ruling Ruling, planned bool) {
 	if ruling, changed := a.ruleChanged(record, attempt); changed {
-		return ruling.Outcome, false
+		return ruling, false
 	}
 	if a.cfg.Other > 0 {
-		return history.OutcomeSuccess, true
+		return plannedRuling(history.OutcomeSuccess), true
 	}
 	state := &a.records[record]
-	return a.decide(record, state.planned.Load()+1, state.replayed.Load()), true
+	return plannedRuling(a.decide(record, state.planned.Load()+1, state.replayed.Load())), true
+}
+
+// DecideTogether is Decide for a call that is an attempt at each of several records. The one that the answer is about is
+// returned with it.
+func (a *Attempts) DecideTogether(caller Caller, events []history.Event) (ruling Ruling, of int, ended Waited) {
+	if ended := a.delay(caller); ended != Elapsed {
+		return Ruling{Outcome: history.OutcomeTimeout}, 0, ended
+	}
+	ruling, of = a.Together(events)
+	if ruling.Outcome == history.OutcomeTimeout {
+		ended = ruling.Hang(caller)
+	}
+	if ended == Elapsed && caller.Over() {
+		ended = Gone
+	}
+	return ruling, of, ended
 }
 
 // decide returns the planned outcome of the k-th call for a record, k from 1.

@@ -74,6 +74,7 @@ type Stub struct {
 	spoken    atomic.Bool  // a client sent something after its handshake
 	secured   atomic.Int64 // connections by TLS to a stub without it
 	serving   sync.WaitGroup
+	batches   batchIDs
 	// handling is held for reading by each request that is being answered.
 	handling   sync.RWMutex
 	handshakes faulty
@@ -260,6 +261,16 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	s.source(r.Header, &event)
 	seq, found := s.calls.find(r, s.cfg.IDs)
 	passes := s.forwards() && (route == nil || route.Forward)
+	if s.calls.Batch {
+		batch := s.calls.batch(r, s.cfg.IDs)
+		if len(batch) > 1 {
+			s.together(w, r, route, conn, batch)
+			return
+		}
+		if found = len(batch) == 1; found {
+			seq = batch[0]
+		}
+	}
 	switch {
 	case found:
 	case passes:
@@ -280,14 +291,12 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	if found && s.calls.several(r, s.cfg.IDs, seq) {
 		s.Several(conn.instance, conn.run, func() string { return s.told(r, 0, false) })
 	}
-	well := success{}
-	switch {
-	case passes:
-		well.onward = r
-	case route != nil:
-		well.status = route.Response.Status
-	}
-	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true, well)
+	answer, _ := s.conclude(waiting{r.Context(), s}, &event, true, s.well(r, route))
+	s.give(w, r, route, conn, &event, &answer)
+}
+
+// give gives an attempt its answer.
+func (s *Stub) give(w http.ResponseWriter, r *call, route *Route, conn *Conn, event *history.Event, answer *answer) {
 	switch {
 	case answer.status == 0:
 		if event.Outcome == history.OutcomeReset && r.ProtoMajor == 1 {
@@ -314,13 +323,35 @@ type success struct {
 	onward *call
 }
 
+// well says how a call is answered that succeeds.
+func (s *Stub) well(r *call, route *Route) (well success) {
+	switch {
+	case s.forwards() && (route == nil || route.Forward):
+		well.onward = r
+	case route != nil:
+		well.status = route.Response.Status
+	}
+	return well
+}
+
 // conclude waits for the attempt's planned time, records its end, and returns its answer and how the wait ended.
 // told says that the answer can state the wait before the next attempt.
 func (s *Stub) conclude(caller Caller, event *history.Event, told bool, well success) (answer, Waited) {
 	ruling, ended := s.Decide(caller, event)
-	answer := s.response(ruling)
+	answer := s.answerTo(caller, &ruling, &ended, well)
+	event.Outcome, event.Code = ruling.Outcome, int16(answer.status)
+	if told {
+		event.Aux = int64(answer.waits)
+	}
+	s.End(event, ended == Gone)
+	return answer, ended
+}
+
+// answerTo returns the answer to a call with this ruling. One that goes on to the other stub has that one's outcome.
+func (s *Stub) answerTo(caller Caller, ruling *Ruling, ended *Waited, well success) answer {
+	answer := s.response(*ruling)
 	switch {
-	case ruling.Outcome != history.OutcomeSuccess || ended != Elapsed:
+	case ruling.Outcome != history.OutcomeSuccess || *ended != Elapsed:
 	case well.status != 0:
 		answer.status = well.status
 	case well.onward != nil:
@@ -328,15 +359,10 @@ func (s *Stub) conclude(caller Caller, event *history.Event, told bool, well suc
 		answer.status = answer.forwarded.status
 		ruling.Outcome = answer.forwarded.outcome(s.answers[s.cfg.Plan.ErrorText])
 		if caller.Over() { // it did not wait for that answer
-			answer.status, ruling.Outcome, ended = 0, history.OutcomeTimeout, Gone
+			answer.status, ruling.Outcome, *ended = 0, history.OutcomeTimeout, Gone
 		}
 	}
-	event.Outcome, event.Code = ruling.Outcome, int16(answer.status)
-	if told {
-		event.Aux = int64(answer.waits)
-	}
-	s.End(event, ended == Gone)
-	return answer, ended
+	return answer
 }
 
 // source records the topic and partition from which the subject claims to have the record.

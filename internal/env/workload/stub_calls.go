@@ -34,6 +34,8 @@ type Calls struct {
 	Name string
 	// At limits InBody to a place in a body of JSON, or in a form as JSON; the zero value stands for the whole body.
 	At samples.Place
+	// Batch: a call is an attempt at each record whose id is in its body, at the place if there is one.
+	Batch bool
 	// Answers replace the usual answers to outcomes.
 	Answers map[history.Outcome]Response
 	// Routes have a fixed answer. They are no attempts.
@@ -141,8 +143,24 @@ func (c *Calls) find(r *call, ids *history.IDs) (int32, bool) {
 // several reports whether the body of a call for the record has the id of another record, too. Where a place in the
 // body is given, only that counts.
 func (c *Calls) several(r *call, ids *history.IDs, record int32) bool {
-	return (c.In == "" || c.In == InBody) && c.At.IsZero() &&
+	return !c.Batch && (c.In == "" || c.In == InBody) && c.At.IsZero() &&
 		(ids.HasOther(r.body, record) || ids.HasOther(r.form(), record))
+}
+
+// batch returns the records whose ids the body of a call has.
+func (c *Calls) batch(r *call, ids *history.IDs) []int32 {
+	body := r.form()
+	if body == nil {
+		body = r.body
+	}
+	if !c.At.IsZero() {
+		part, err := c.At.Part(body)
+		if err != nil {
+			return nil
+		}
+		body = part
+	}
+	return ids.All(body)
 }
 
 func (c *Calls) findIn(part Part, r *call, ids *history.IDs) (seq int32, found bool) {

@@ -1,0 +1,71 @@
+package assertions
+
+import (
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// bulk is a call for several records that is not part of a transaction of Kafka: it takes effect for all of them, or for
+// none.
+func (b *builder) bulk(outcome history.Outcome, numbers ...int32) *builder {
+	from := len(b.events)
+	b.inTxn(0, func() { b.together(outcome, numbers...) })
+	how := int32(0)
+	if outcome == history.OutcomeSuccess {
+		how = 1
+	}
+	b.answerEnd(b.askEnd(0, how), 0, 0)
+	for i := from; i < len(b.events); i++ {
+		b.events[i].ProducerID = history.FirstBatch
+	}
+	return b
+}
+
+// bulkCases are about consumers whose calls are for several records.
+func bulkCases() []testCase {
+	const fails, rejected = history.OutcomeTransient, history.OutcomePermanent
+	return []testCase{
+		{"a call is refused for good, and each record gets one of its own", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(rejected, 0, 1)
+			return b.attempt(0, rejected).letter(0).success(1).commit(2).drain().done()
+		}},
+		{"it is repeated until it succeeds", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			for range 5 {
+				b.bulk(fails, 0, 1)
+			}
+			return b.bulk(history.OutcomeSuccess, 0, 1).commit(2).drain().done()
+		}},
+		{"it fails to the end, and all of its records are dead-lettered", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(fails, 0, 1).bulk(fails, 0, 1).bulk(fails, 0, 1)
+			return b.letter(0).letter(1).commit(2).drain().done()
+		}},
+		{"it fails, and is committed", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+			return b.begin().send(0).send(1).bulk(fails, 0, 1).commit(2).drain().done()
+		}},
+		{"it fails, and only the first record is dead-lettered", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				return b.begin().send(0).send(1).bulk(rejected, 0, 1).letter(0).commit(2).drain().done()
+			}},
+		{"a record that failed alone is tried too often", []string{"over-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(fails, 0, 1)
+			return b.fails(0, 4).letter(0).success(1).commit(2).drain().done()
+		}},
+		{"it succeeds, and so does another for the same records", []string{"duplicate"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(history.OutcomeSuccess, 0, 1)
+			return b.bulk(history.OutcomeSuccess, 0, 1).commit(2).drain().done()
+		}},
+		{"it is committed before its answer", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1) })
+			return b.commit(2).answerEnd(b.askEnd(0, 1), 0, 0).drain().done()
+		}},
+		{"it is repeated for ever", []string{"stalled"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain)
+			for until := b.now + b.h.Expect.Patience + 10*time.Second; b.now < until; {
+				b.bulk(fails, 0, 1).wait(100 * ms)
+			}
+			return b.done()
+		}},
+	}
+}
