@@ -7,7 +7,7 @@ import (
 )
 
 // bulk is a call for several records that is not part of a transaction of Kafka: it takes effect for all of them, or for
-// none.
+// nothing. The record none is one without an id.
 func (b *builder) bulk(outcome history.Outcome, numbers ...int32) *builder {
 	from := len(b.events)
 	b.inTxn(0, func() { b.together(outcome, numbers...) })
@@ -17,7 +17,10 @@ func (b *builder) bulk(outcome history.Outcome, numbers ...int32) *builder {
 	}
 	b.answerEnd(b.askEnd(0, how), 0, 0)
 	for i := from; i < len(b.events); i++ {
-		b.events[i].ProducerID = history.FirstBatch
+		e := &b.events[i]
+		if e.ProducerID = history.FirstBatch; e.Kind == history.KindAttemptEnd && e.Record == none {
+			e.Outcome = history.OutcomeUnknownID
+		}
 	}
 	return b
 }
@@ -59,6 +62,15 @@ func bulkCases() []testCase {
 		{"it is committed before its answer", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1) })
 			return b.commit(2).answerEnd(b.askEnd(0, 1), 0, 0).drain().done()
+		}},
+		{"a value without an id is in it, too", nil, func(b *builder) history.Source {
+			b.begin().send(0).garbage(1)
+			b.bulk(rejected, 0, none).attempt(0, rejected)
+			return b.letter(0).letter(1).commit(2).drain().done()
+		}},
+		{"it was alone in its call, and is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
+			b.begin().send(0).bulk(history.OutcomeSuccess, 0).send(1).attempt(1, rejected)
+			return b.attempt(1, rejected).letter(1).commit(2).drain().done()
 		}},
 		{"it is repeated for ever", []string{"stalled"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).phase(history.PhaseHeal).phase(history.PhaseDrain)

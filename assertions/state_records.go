@@ -253,6 +253,9 @@ type unnamed struct {
 // startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may
 // learn only later which record lies there.
 func (w *state) startUnnamed(e *history.Event) {
+	if e.InBatch() {
+		w.join(e).unnamed = true
+	}
 	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
 	if r := w.exemptAt(one.place); r != nil {
 		r.tried(e.Time)

@@ -48,6 +48,8 @@ type transaction struct {
 	endings []ending
 	// tried are the records with attempts that are writes in the transaction.
 	tried map[int32]joinedAttempts
+	// unnamed: it has attempts of records without an id.
+	unnamed bool
 	// begun: there was a request of it. refused: one was refused, so it can't be committed any more, or its end was.
 	// aborting: its abort was requested and not yet answered.
 	begun, refused, aborting bool
@@ -252,7 +254,7 @@ func (w *state) answerEnd(e *history.Event) {
 // clear begins the next transaction of the producer.
 func (t *transaction) clear() {
 	t.commits, t.writes, t.endings, t.tried = nil, nil, nil, nil
-	t.begun, t.refused, t.aborting = false, false, false
+	t.begun, t.refused, t.aborting, t.unnamed = false, false, false, false
 	t.number++
 }
 
@@ -308,7 +310,7 @@ func (w *state) giveUp(by holder) {
 // them, and all of them are delivered once more, from the memory of the process or by Kafka. Those behind it may never
 // be seen: kafka-clients' producer drops what it has not sent when a write of the transaction is refused.
 func (w *state) undo(t *transaction, ended time.Duration) {
-	several := len(t.tried) > 1 || w.batches && w.firstOfBatch(t)
+	several := len(t.tried) > 1 || t.unnamed || w.batches && w.firstOfBatch(t)
 	for i := range t.writes {
 		_, both := t.tried[t.writes[i].record]
 		several = several || !both

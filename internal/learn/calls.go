@@ -231,7 +231,12 @@ func (t *traffic) text(indent string, of scenarios.Downstream, success string, s
 		add("# %s: %s.", units.Plural(int64(len(t.about)), "call with a record's id", "calls with a record's id"),
 			strings.Join(t.patterns(), ", "))
 	}
-	if schema == "" && shared {
+	batch := slices.ContainsFunc(t.about, func(call workload.Called) bool { return call.Several })
+	switch {
+	case batch:
+		add("# Calls had the ids of several records in their bodies, so each is an attempt at all of them.")
+		add("batch: true")
+	case schema == "" && shared:
 		add("id: %s", placeText(place))
 	}
 	if schema != "" && len(t.patterns()) == 1 {
@@ -243,7 +248,7 @@ func (t *traffic) text(indent string, of scenarios.Downstream, success string, s
 	if success != "" && (len(t.about) > 0 || len(t.others) == 0) {
 		add("answers: {success: {%s}}", success)
 	}
-	if first, last, several := span(series); several {
+	if first, last, several := span(series); several && !batch {
 		add("# A record that succeeded got %d calls, which make one attempt.", len(series))
 		add("attempt: {first: %s, last: %s}", quoted(first), quoted(last))
 	}

@@ -60,6 +60,10 @@ func TestWhatIsCalled(t *testing.T) {
 		{"calls about records without a readable id", "", []workload.Called{about(1, "POST", "/v1/attempt", inBody),
 			other("POST", "/v1/attempt"), about(2, "PUT", "/a/{id}", inPath), other("PUT", "/a/x"), other("PUT", "/a/y"),
 			other("PUT", "/a/z")}, "# 2 calls with a record's id: POST /v1/attempt, PUT /a/*."},
+		{"calls for several records", "", []workload.Called{about(1, "POST", "/orders/_bulk", inBody),
+			bulk(2, "POST", "/orders/_bulk"), about(2, "POST", "/audit", inBody)},
+			"# 3 calls with a record's id: POST /orders/_bulk, POST /audit.\n" +
+				"# Calls had the ids of several records in their bodies, so each is an attempt at all of them.\nbatch: true"},
 		{"tokens and look-ups", "", []workload.Called{about(1, "PUT", "/a/{id}", inPath), other("POST", "/oauth/token"),
 			other("GET", "/customers/7"), other("GET", "/customers/8"), other("GET", "/customers/9")},
 			"# 1 call with a record's id: PUT /a/*.\nid: {in: path}\n" +
@@ -85,6 +89,13 @@ func TestWhatIsCalled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// bulk is a call for the record and for others.
+func bulk(record int32, method, path string) workload.Called {
+	called := about(record, method, path, inBody)
+	called.Several = true
+	return called
 }
 
 // A route that is first called after an unreadable record was sent may be about that record. One that readable records

@@ -262,12 +262,12 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	seq, found := s.calls.find(r, s.cfg.IDs)
 	passes := s.forwards() && (route == nil || route.Forward)
 	if s.calls.Batch {
-		batch := s.calls.batch(r, s.cfg.IDs)
-		if len(batch) > 1 {
-			s.together(w, r, route, conn, batch)
+		batch, others := s.inBatch(s.calls.batch(r))
+		if len(batch) > 0 && len(batch)+others > 1 {
+			s.together(w, r, route, conn, batch, others)
 			return
 		}
-		if found = len(batch) == 1; found {
+		if found = len(batch) > 0; found {
 			seq = batch[0]
 		}
 	}

@@ -7,11 +7,14 @@ package workload
 //	read ── start a, start b … ── decide ── end a, end b … ── commit, or abort ── write
 
 import (
+	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"sync"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
 // batchIDs are the producer ids of the calls under way: the lowest that are free, so that the judge has few of them.
@@ -37,17 +40,63 @@ func (b *batchIDs) free(id int64) {
 	b.used[id-history.FirstBatch] = false
 }
 
-// together answers a call that is an attempt at each of these records.
-func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, records []int32) {
+// batch returns the part of a call's body that has the ids of its records, nil if it is not there.
+func (c *Calls) batch(r *call) []byte {
+	body := r.form()
+	if body == nil {
+		body = r.body
+	}
+	if c.At.IsZero() {
+		return body
+	}
+	part, err := c.At.Part(body)
+	if err != nil {
+		return nil
+	}
+	return part
+}
+
+// element matches the number of an element of a list in a path.
+var element = regexp.MustCompile(`\[\d+\]`)
+
+// inBatch returns the records whose ids a body has, and the number of others in it, which have none: the other elements
+// of the list of JSON in which the first is. If it is in no list, there may be one.
+func (s *Stub) inBatch(body []byte) (records []int32, others int) {
+	records = s.cfg.IDs.All(body)
+	if !s.unidentified || len(records) == 0 {
+		return records, 0
+	}
+	leaves, _ := samples.Leaves(body)
+	for _, leaf := range leaves {
+		if at := element.FindStringIndex(leaf.At); at != nil && names(s.cfg.IDs, leaf.Text, records[0]) {
+			list, place := []json.RawMessage{}, samples.Place{}
+			if path := leaf.At[:at[0]]; path != "$" {
+				place, _ = samples.ParsePlace(path) // it comes from there
+			}
+			part, err := place.Part(body)
+			if err == nil && json.Unmarshal(part, &list) == nil {
+				return records, max(len(list)-len(records), 0)
+			}
+		}
+	}
+	return records, 1
+}
+
+// together answers a call that is an attempt at each of these records, and at others that have no id.
+func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, records []int32, others int) {
 	id := s.batches.take()
 	defer s.batches.free(id)
-	events := make([]history.Event, len(records))
+	events := make([]history.Event, len(records)+others)
 	began, text := s.cfg.Clock.Now(), s.told(r, 0, false)
-	for i, record := range records {
+	for i := range events {
 		e := &events[i]
 		*e = conn.Attempt(began)
 		e.Flags, e.ProducerID, e.ProducerEpoch, e.Text = history.InTransaction, id, 0, text
-		s.Begin(e, record, true)
+		if i < len(records) {
+			s.Begin(e, records[i], true)
+		} else {
+			s.Begin(e, 0, false)
+		}
 		s.tell(e)
 		e.Text = ""
 	}
@@ -57,6 +106,9 @@ func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn
 	for i := range events {
 		e := &events[i]
 		e.Outcome, e.Code, e.Aux = ruling.Outcome, int16(answer.status), int64(answer.waits)
+		if e.Record == history.None {
+			e.Outcome = history.OutcomeUnknownID
+		}
 		s.End(e, ended == Gone)
 	}
 	s.endBatch(&events[0], ruling.Outcome == history.OutcomeSuccess)

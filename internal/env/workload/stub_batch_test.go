@@ -77,6 +77,44 @@ func TestCallsForSeveralRecords(t *testing.T) {
 	}
 }
 
+// Where records have no id, such as values that can't be read, the other elements of a list are attempts without one.
+func TestCallsForRecordsWithoutAnID(t *testing.T) {
+	ids := history.NewIDsAs("run", history.IDText, 10)
+	a, b := `{"order": {"id": "`+ids.Token(1)+`"}}`, `{"order": {"id": "`+ids.Token(2)+`"}}`
+	for name, one := range map[string]struct {
+		at, body string
+		want     int // attempts without an id
+	}{
+		"all have one":        {"", "[" + a + "," + b + "]", 0},
+		"one has none":        {"", "[" + a + `, {"order": {}}, ` + b + "]", 1},
+		"only one has one":    {"", "[null, " + a + ", null]", 2},
+		"in a list inside":    {"", `{"orders": [` + a + `, 17], "tags": [1, 2, 3]}`, 1},
+		"at a place":          {"$.orders", `{"orders": [` + a + `, 17], "tags": [1, 2, 3]}`, 1},
+		"one for each line":   {"", a + "\n" + b, 1},
+		"none of all has one": {"", "[17]", 1},
+	} {
+		calls := Calls{In: InBody, Batch: true}
+		if one.at != "" {
+			calls.At = at(t, one.at)
+		}
+		bed := newCalls(t, &plan.Plan{Records: []plan.Record{{Tombstone: true}, {}, {}}}, history.IDText, calls)
+		bed.call("POST", "/bulk", one.body)
+		unnamed, named := 0, 0
+		for _, e := range bed.sink.of(history.KindAttemptEnd) {
+			switch {
+			case e.Record != history.None:
+				named++
+			case e.Outcome == history.OutcomeUnknownID:
+				unnamed++
+			}
+		}
+		joined := len(bed.sink.of(history.KindTxnEndRequest))
+		if unnamed != one.want || joined != min(named, 1)*min(named+unnamed-1, 1) {
+			t.Errorf("%s: %d attempts without an id, %d with one, %d calls for several", name, unnamed, named, joined)
+		}
+	}
+}
+
 // Calls under way at the same time are transactions of their own. The ids of those that ended are used again.
 func TestBatchIDs(t *testing.T) {
 	var ids batchIDs

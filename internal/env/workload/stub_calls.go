@@ -147,22 +147,6 @@ func (c *Calls) several(r *call, ids *history.IDs, record int32) bool {
 		(ids.HasOther(r.body, record) || ids.HasOther(r.form(), record))
 }
 
-// batch returns the records whose ids the body of a call has.
-func (c *Calls) batch(r *call, ids *history.IDs) []int32 {
-	body := r.form()
-	if body == nil {
-		body = r.body
-	}
-	if !c.At.IsZero() {
-		part, err := c.At.Part(body)
-		if err != nil {
-			return nil
-		}
-		body = part
-	}
-	return ids.All(body)
-}
-
 func (c *Calls) findIn(part Part, r *call, ids *history.IDs) (seq int32, found bool) {
 	switch part {
 	case InPath:

@@ -26,6 +26,8 @@ type Called struct {
 	Record int32
 	// Where are the places that carry the id.
 	Where []CallPlace
+	// Several: its body has the ids of several records.
+	Several bool
 	// Text is the call's target and its body, if it carries no id, up to 4 KiB.
 	Text string
 }
@@ -51,6 +53,7 @@ func (s *Stub) observed(w http.ResponseWriter, r *call, route *Route) bool {
 		Record: history.None}
 	if found {
 		one.Record, one.Where = seq, places(r, s.cfg.IDs, seq)
+		one.Several = len(s.cfg.IDs.All(s.calls.batch(r))) > 1
 	} else {
 		one.Text = r.URL.RequestURI() + " " + string(r.body[:min(len(r.body), observedText)])
 	}

@@ -60,7 +60,9 @@ def dead_letter(producer, message, reason):
             producer.produce(
                 os.environ["KAFKA_DLQ_TOPIC"], value=message.value(), key=message.key(), headers=headers, on_delivery=lambda error, _: answers.append(error)
             )
-            producer.flush(10)
+            while not answers and PLANTED_BUG != "letter-not-checked" and not stopping.is_set():
+                producer.flush(1)  # librdkafka itself tries for five minutes
+            producer.flush(1)
         except (BufferError, KafkaException) as error:
             answers.append(error)
         if PLANTED_BUG == "letter-not-checked" or answers and answers[-1] is None:
@@ -74,8 +76,9 @@ def process(session, producer, messages):
     orders = []
     for message in messages:
         try:
-            orders.append((message, json.loads(message.value())))
-        except (TypeError, ValueError) as error:
+            order = json.loads(message.value())
+            orders.append((message, {**order, "id": order["id"]}))
+        except (TypeError, ValueError, KeyError) as error:
             dead_letter(producer, message, error)
     if not orders:
         return
@@ -89,7 +92,9 @@ def process(session, producer, messages):
             dead_letter(producer, message, failure)
         return
     for message, order in orders:
-        if failure := try_to_write(session, [order]):
+        if len(orders) > 1:
+            failure = try_to_write(session, [order])
+        if failure:
             dead_letter(producer, message, failure)
 
 
