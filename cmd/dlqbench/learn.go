@@ -261,8 +261,9 @@ func recordsToLearn(flags learnFlags, folder string) (records scaffold.Records, 
 // fitting tells whether the samples fit a schema of the folder.
 func fitting(folder string, records scaffold.Records) func(format, schema string) bool {
 	return func(format, schema string) bool {
-		text := fmt.Appendf(nil, "name: samples\nkind: process\ncommand: [none]\ninput: {samples: %q, lines: %q, id: {at: %q}, "+
-			"format: %s, schema: %q}\n", records.Samples, cmp.Or(records.Lines, samples.LinesValue), records.IDs[0], format, schema)
+		text := fmt.Appendf(nil, "name: samples\nkind: process\ncommand: [none]\n"+
+			"input: {samples: %q, lines: %q, id: {at: %q}, format: %s, schema: %q}\n",
+			records.Samples, cmp.Or(records.Lines, samples.LinesValue), records.IDs[0], format, schema)
 		_, err := scenarios.ParseSubject(filepath.Join(folder, "subject.yaml"), text)
 		return err == nil
 	}

@@ -74,8 +74,8 @@ func (l *learned) strengthen(source history.Source) error {
 	return nil
 }
 
-// opened leaves out the dead letters whose values differ from those of their records, if a member of them has these: the
-// run was recorded before the envelope was known.
+// opened leaves out the dead letters whose values differ from those of their records, if a member of them has these:
+// the run was recorded before the envelope was known.
 func (s *seen) opened(result assertions.Result) assertions.Result {
 	if s.valuePlace() != nil {
 		result.Anomalies = slices.DeleteFunc(slices.Clone(result.Anomalies), func(a assertions.Anomaly) bool {

@@ -202,8 +202,8 @@ func isMarker(record *kgo.Record) bool {
 	return markerKey(record.Key) && len(record.Value) == 6 && value.ReadFrom(record.Value) == nil && value.Version == 0
 }
 
-// lacksMarker reports whether a record has the key of a transaction marker, which is none of the run's, and has lost its
-// value. One that is wrapped in JSON as it is makes no document.
+// lacksMarker reports whether a record has the key of a transaction marker, which is none of the run's, and has lost
+// its value. One that is wrapped in JSON as it is makes no document.
 func lacksMarker(record *kgo.Record, keys []string) bool {
 	return markerKey(record.Key) && len(record.Value) == 0 && !slices.Contains(keys, string(record.Key))
 }
