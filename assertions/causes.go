@@ -62,7 +62,8 @@ func attemptCauses() map[string]string {
 			"instead of by code, and for a retry around everything.",
 		"classification: logical-dead-lettered": "A business result is raised as an exception and caught like a failure.",
 		"classification: premature-dead-letter": "A failure that may pass is classified as permanent. Look for timeouts, " +
-			"429 and 503, and for hooks that dead-letter what is in backoff at a stop or a rebalance.",
+			"429 and 503, for an error while the body of a failure is parsed, which is a gateway's page as often as JSON, and " +
+			"for hooks that dead-letter what is in backoff at a stop or a rebalance.",
 		"classification: dual-terminal": "A success whose commit or next step failed is handled as a failure. Look for a " +
 			"catch that also covers what comes after the call.",
 		"backoff: backoff-early": "Seconds and milliseconds are mixed up, or the wait is measured from the attempt's " +

@@ -19,6 +19,7 @@ const (
 	ErrorTextLong     = "long"
 	ErrorTextHostile  = "hostile"
 	ErrorTextOutage   = "outage"
+	ErrorTextPage     = "page"
 )
 
 // Scenario is one scenario file, decoded, with every default filled in.
@@ -145,8 +146,8 @@ type Workload struct {
 	// OddHeaders gives a share of the records headers that careless code breaks.
 	OddHeaders *OddHeaders `json:"odd_headers,omitempty"`
 	// ErrorText is what the downstream's failures say: plain (default), non-ascii, long (4 KiB), hostile (CR LF, NUL,
-	// quotes, markup), outage (a circuit breaker is open).
-	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile,enum=outage"`
+	// quotes, markup), outage (a circuit breaker is open), page (a gateway answers 503 and 429 with a page of HTML).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=plain,enum=non-ascii,enum=long,enum=hostile,enum=outage,enum=page"`
 }
 
 // Step is one stretch of a stepped load.

@@ -33,8 +33,8 @@ type Downstream struct {
 	// answered as planned.
 	Errors *Errors `json:"errors,omitempty"`
 	// ErrorText makes the failures say something else: non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup),
-	// outage (a circuit breaker is open).
-	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile,enum=outage"`
+	// outage (a circuit breaker is open), page (a gateway answers 503 and 429 with a page of HTML).
+	ErrorText string `json:"error_text,omitempty" jsonschema:"enum=non-ascii,enum=long,enum=hostile,enum=outage,enum=page"`
 }
 
 // RateLimit lets Rate attempts pass, over all instances; the others are answered 429 with RetryAfter (whole seconds on
@@ -130,9 +130,12 @@ func failures() []action {
 		Entry: faults.Entry{
 			Name: "downstream.error_text", Summary: "Error texts contain characters that break careless code.",
 			Does: "The text of every failure is non-ascii, long (4 KiB), hostile (CR LF, NUL, quotes, markup) or mentions an " +
-				"outage. That text is written to the headers of dead letters.", Made: made,
-			Shows: "A correct consumer's dead letters stay intact. Bugs: headers cut in the middle of a character, texts " +
-				"that break the envelope, a dead letter too large to be written.",
+				"outage. That text is written to the headers of dead letters. With page, 503 and 429 have a page of HTML in " +
+				"place of JSON, as a gateway answers for a service that it can't reach; answers whose body subject.yaml " +
+				"gives stay as they are.", Made: made,
+			Shows: "A correct consumer's dead letters stay intact, and the status decides whether it retries. Bugs: headers " +
+				"cut in the middle of a character, texts that break the envelope, a dead letter too large to be written, a " +
+				"page that can't be parsed and is taken for a failure for good.",
 			Effects: []string{"error texts changed"}, Keys: []string{"downstream.error_text"},
 			Example: "{at: 1s, for: 2s, downstream: {error_text: hostile}}"},
 	}}

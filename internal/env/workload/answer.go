@@ -8,6 +8,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"html"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -80,8 +82,12 @@ func newAnswers(given map[history.Outcome]Response, errorText string,
 			return nil, fmt.Errorf("preparing the stub's answers: %w", err)
 		}
 		one := answer{status: class.status, text: text, body: [][]byte{body}}
-		if replaced, found := given[outcome]; found {
+		replaced, found := given[outcome]
+		if found {
 			one.replace(replaced)
+		}
+		if errorText == textPage && replaced.Body == nil {
+			one.intercept(outcome)
 		}
 		answers[outcome] = one
 	}
@@ -89,6 +95,23 @@ func newAnswers(given map[history.Outcome]Response, errorText string,
 	limited.retryIn(retryAfter)
 	answers[history.OutcomeRateLimited] = limited
 	return answers, nil
+}
+
+// intercept puts the page of a gateway in the place of an answer that one gives, too: that the service is unavailable,
+// or called too often. Answers that only the service itself can give stay as they are.
+func (a *answer) intercept(outcome history.Outcome) {
+	byGateway := outcome == history.OutcomeTransient || outcome == history.OutcomeRateLimited
+	if !byGateway || a.status < http.StatusInternalServerError && a.status != http.StatusTooManyRequests {
+		return
+	}
+	title := fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
+	page := fmt.Sprintf("<!DOCTYPE html>\r\n<html>\r\n<head><title>%s</title></head>\r\n"+
+		"<body>\r\n<h1>%[1]s</h1>\r\n<p>%s</p>\r\n</body>\r\n</html>\r\n", title, html.EscapeString(a.text))
+	a.headers = maps.Clone(a.headers)
+	if a.headers == nil {
+		a.headers = map[string]string{}
+	}
+	a.headers["Content-Type"], a.body = "text/html", [][]byte{[]byte(page)}
 }
 
 // usualBody is the body of an answer where nothing else is asked for.
@@ -159,13 +182,18 @@ func (a *answer) retryIn(wait time.Duration) {
 // longText is the length in bytes of error texts of the kind "long".
 const longText = 4 << 10
 
+// textPage is the kind of error texts that stand in the page of a gateway, where it answers in the service's place.
+const textPage = "page"
+
 // textKinds are the kinds of error texts.
-func textKinds() []string { return []string{"plain", "non-ascii", "long", "hostile", "outage"} }
+func textKinds() []string {
+	return []string{"plain", "non-ascii", "long", "hostile", "outage", textPage}
+}
 
 // dress creates an error text of the kind that the plan asks for.
 func dress(text, kind string) (string, error) {
 	switch kind {
-	case "", "plain":
+	case "", "plain", textPage:
 		return text, nil
 	case "non-ascii":
 		return text + ": Größenüberschreitung – 在庫サービスが応答しません ⚠ 🚚", nil
@@ -179,5 +207,5 @@ func dress(text, kind string) (string, error) {
 		return text + ": the circuit breaker is open, the service is down for maintenance", nil
 	}
 	return "", fmt.Errorf(
-		"preparing the stub's answers: %q is not a kind of error text: plain, non-ascii, long, hostile or outage", kind)
+		"preparing the stub's answers: %q is not a kind of error text: plain, non-ascii, long, hostile, outage or page", kind)
 }

@@ -327,6 +327,24 @@ func TestChangedTextsFillDeclaredBodies(t *testing.T) {
 	}
 }
 
+// What a service itself says is not replaced: its status, and the body that it gives.
+func TestGatewaysPageLeavesDeclaredBodies(t *testing.T) {
+	body := `{"why":"{{.Error}}"}`
+	for want, declared := range map[string]Response{
+		"503 text/html <!DOCTYPE":       {Headers: map[string]string{"Content-Type": "application/problem+json"}},
+		"502 text/html <!DOCTYPE":       {Status: 502},
+		`502 application/json {"why":"`: {Status: 502, Body: &body},
+		`409 application/json {"error"`: {Status: 409},
+	} {
+		b := newCalls(t, &plan.Plan{ErrorText: "page", Records: []plan.Record{{Outcome: history.OutcomeExhausted}}},
+			history.IDText, Calls{Answers: map[history.Outcome]Response{history.OutcomeTransient: declared}})
+		status, header, body := b.call("GET", "/"+b.ids.Token(0), "")
+		if got := fmt.Sprint(status, " ", header.Get("Content-Type"), " ", body); !strings.HasPrefix(got, want) {
+			t.Errorf("answered %s, want %s", got, want)
+		}
+	}
+}
+
 func TestRoutesAreNoAttempts(t *testing.T) {
 	token := "t"
 	b := newCalls(t, &plan.Plan{Records: make([]plan.Record, 1)}, history.IDText, Calls{Routes: []Route{

@@ -49,7 +49,7 @@ func (a *Attempts) Slow(by time.Duration, seen func()) (end func()) {
 	return a.change(&change{slow: by, seen: seen})
 }
 
-// ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile or outage.
+// ErrorText changes the text of failures until end is called. kind is plain, non-ascii, long, hostile, outage or page.
 // seen is called, concurrently, for every failure with the changed text.
 func (a *Attempts) ErrorText(kind string, seen func()) (end func(), err error) {
 	if _, err := dress("", kind); err != nil {

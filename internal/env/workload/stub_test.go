@@ -208,6 +208,26 @@ func TestStubErrorTextsAreValidJSON(t *testing.T) {
 	}
 }
 
+// A gateway answers for a service that is unavailable or called too often, and for nothing else.
+func TestStubAnswersWithTheGatewaysPage(t *testing.T) {
+	b := newBed(t, &plan.Plan{ErrorText: "page", RetryAfter: time.Second, Records: []plan.Record{
+		{Outcome: history.OutcomeExhausted}, {Outcome: history.OutcomeRateLimited, Failures: 1},
+		{Outcome: history.OutcomePermanent}, {Outcome: history.OutcomeLogical}, {},
+	}})
+	for i, want := range []struct {
+		status     int
+		page       bool
+		retryAfter string
+	}{{503, true, ""}, {429, true, "1"}, {400, false, ""}, {422, false, ""}, {200, false, ""}} {
+		status, header, body, err := b.attempt(0, int32(i))
+		media, page := header.Get("Content-Type"), strings.HasPrefix(body, "<!DOCTYPE html>")
+		if err != nil || status != want.status || header.Get("Retry-After") != want.retryAfter || page != want.page ||
+			page != (media == "text/html") || page == json.Valid([]byte(body)) {
+			t.Errorf("record %d is answered %d, %v, %q, %v", i, status, header, body, err)
+		}
+	}
+}
+
 func TestStubTellsHowLongToWait(t *testing.T) {
 	for wait, want := range map[time.Duration]string{
 		time.Second: "1", 1500 * time.Millisecond: "2", 200 * time.Millisecond: "1", 0: "0", 3 * time.Second: "3",

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -36,6 +37,9 @@ func libraryBugs() []Bug {
 			}),
 		policied("timeout-is-permanent", "a call that times out is taken for one that can't succeed", "classification",
 			"premature-dead-letter", "timeouts", func(policy consumer.Policy) consumer.Policy { return hurriedPolicy{policy} }),
+		policied("page-is-permanent",
+			"an error whose body is not JSON, such as a gateway's page, is taken for a failure for good", "classification",
+			"premature-dead-letter", "pages", func(policy consumer.Policy) consumer.Policy { return parsingPolicy{policy} }),
 		sealedBy("attempts-from-zero", "the attempts that a dead letter tells of don't count the first one", "mix",
 			func(next deadletter.Sealer) deadletter.Sealer {
 				return failing{next, func(failure *deadletter.Failure) { failure.Attempts-- }}
@@ -222,6 +226,17 @@ type hurriedPolicy struct{ consumer.Policy }
 func (p hurriedPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
 	var failure *consumer.Error
 	if errors.As(err, &failure) && failure.Name == "TimeoutError" {
+		err = &consumer.Error{Class: consumer.Permanent, Err: err}
+	}
+	return p.Policy.Decide(record, attempts, err)
+}
+
+// parsingPolicy takes the answer of a downstream for one that can't change if there is no text in it.
+type parsingPolicy struct{ consumer.Policy }
+
+func (p parsingPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
+	var failure *consumer.Error
+	if errors.As(err, &failure) && failure.Code != "" && strings.HasPrefix(failure.Err.Error(), "the downstream answered") {
 		err = &consumer.Error{Class: consumer.Permanent, Err: err}
 	}
 	return p.Policy.Decide(record, attempts, err)
