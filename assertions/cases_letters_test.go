@@ -1,6 +1,9 @@
 package assertions
 
 import (
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -610,5 +613,38 @@ func leastCases() []testCase {
 			b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(time.Second)
 			return b.wait(105 * ms).success(0).commit(1).drain().done()
 		}},
+	}
+}
+
+// A group whose subscription matches the dead-letter topic, too, processes its dead letters as records. That explains
+// what is named of them.
+func TestAGroupThatReadsItsDeadLettersIsTold(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		b := newBuilder()
+		b.begin().send(0).fails(0, 3).letter(0).commit(1)
+		for _, kind := range []history.Kind{history.KindAssigned, history.KindFetched} {
+			e := b.of(kind)
+			e.Topic, e.Partition, e.N, e.Offset = dlq, 0, 1, 0
+			if kind == history.KindFetched {
+				e.Aux = 0
+			}
+			if reads {
+				b.put(e)
+			}
+		}
+		b.letter(0)
+		found := resultOf(t, judged(t, b.drain().done()), "dlq-once").Anomalies
+		if len(found) != 1 || found[0].Name != "dlq-duplicate" {
+			t.Fatalf("found %+v", found)
+		}
+		one := found[0].Counterexamples[0]
+		if strings.HasSuffix(one.Summary, "; instance 0 reads the dead-letter topic, too") != reads {
+			t.Errorf("summary %q", one.Summary)
+		}
+		if slices.ContainsFunc(one.Trace, func(line Line) bool {
+			return line.Text == "instance 0 fetches in.dlq-0 offsets 0 to 0"
+		}) != reads {
+			t.Errorf("trace %+v", one.Trace)
+		}
 	}
 }

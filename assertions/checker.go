@@ -148,7 +148,7 @@ func (r *report) saw(anomaly string, s sighting) {
 	at, _ := slices.BinarySearchFunc(list, weight, func(k kept, weight int) int {
 		return cmp.Compare(k.weight, weight+1)
 	})
-	r.kept[anomaly] = slices.Insert(list, at, kept{s, weight, s.say()})
+	r.kept[anomaly] = slices.Insert(list, at, kept{s, weight, s.say() + r.w.readingLetters(anomaly, s.record)})
 }
 
 // weigh estimates the length of the trace.

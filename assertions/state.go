@@ -62,7 +62,10 @@ type state struct {
 	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
 	// attempted since.
 	perhaps map[int32]bool
-	found   []letter // dead letters found by audits
+	// letterReader is the first instance to which the run's group assigned a dead-letter topic, and which read it.
+	letterReader    int16
+	hasLetterReader bool
+	found           []letter // dead letters found by audits
 	// foundOf holds those of the last audits, by record, once the history has ended.
 	foundOf  sparse[[]*letter]
 	replays  []replayWrite

@@ -86,6 +86,9 @@ func (w *state) fetch(e *history.Event) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
+	if p.assigned && !w.hasLetterReader && w.role(e.Topic) == history.RoleDLQ {
+		w.letterReader, w.hasLetterReader = e.Instance, true
+	}
 	// A later process of the instance that has the partition: a static member (KIP-345) returns to its partitions, and
 	// nothing was taken from it in between.
 	if !p.assigned || p.has && p.held.instance == by.instance && p.held.run < by.run {
@@ -112,6 +115,20 @@ func (w *state) fetch(e *history.Event) {
 		w.handed(p, max(e.Offset, p.fetched+1), to)
 	}
 	p.fetched = max(p.fetched, to)
+}
+
+// readingLetters says, of an anomaly that a dead letter leads to if it comes back as a record, that the subject's own
+// group reads them; "" if it does not.
+func (w *state) readingLetters(anomaly string, record int32) string {
+	switch anomaly {
+	case "permanent-retried", "over-retried", "endless-redelivery", "dlq-duplicate", "dual-terminal", "metadata-wrong":
+	default:
+		return ""
+	}
+	if l := w.letters.of(record); !w.hasLetterReader || l == nil || l.acked == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; instance %d reads the dead-letter topic, too", w.letterReader)
 }
 
 // OpenDeliveries is what a run leaves open in which several instances read a partition together (Open.What).

@@ -250,6 +250,11 @@ func (n *narrator) around(s *trace, e *history.Event) {
 		}
 		told = n.aroundPlace(s, one, e)
 	}
+	if !told && e.Kind == history.KindFetched && slices.ContainsFunc(s.letters, func(at place) bool {
+		return at.topic == e.Topic && at.partition == e.Partition && e.Offset <= at.offset && at.offset <= e.Aux
+	}) {
+		n.add(s, e) // its dead letter comes back to a consumer
+	}
 }
 
 // aroundPlace adds an event at one of the record's positions, and reports whether it did.
