@@ -7,8 +7,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -30,6 +33,18 @@ func libraryBugs() []Bug {
 			Invariant: "commit-after-dlq", Anomaly: "commit-without-dlq", Scenario: "dlq-too-large",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = resignedParker{} },
 		},
+		batched("batch-written-again",
+			"dead letters are written together, and all of them again if one is refused", "dlq-once", "dlq-duplicate",
+			func(write func(), done func(error), answers []error) {
+				if slices.ContainsFunc(answers, refused) {
+					time.AfterFunc(deadLettersTogether, write)
+					return
+				}
+				done(errors.Join(answers...))
+			}),
+		batched("last-answer-counts",
+			"dead letters are written together, and the answer to the last one counts for all", "commit-after-dlq",
+			"commit-without-dlq", func(_ func(), done func(error), answers []error) { done(answers[len(answers)-1]) }),
 		policied("attempts-of-the-partition",
 			"failures are counted by partition, and only a success there sets the count back", "bounded-retries",
 			"under-retried", "mix", func(policy consumer.Policy) consumer.Policy {
@@ -189,6 +204,64 @@ func (p *gatheringParker) Park(ctx context.Context, publisher consumer.Publisher
 	done(nil)
 	for _, one := range full {
 		consumer.AckedParker{}.Park(ctx, publisher, one, func(error) {})
+	}
+}
+
+// deadLettersTogether is how long a batchParker gathers dead letters.
+const deadLettersTogether = 50 * time.Millisecond
+
+// batchParker writes the dead letters of a moment together, and answers for all of them at once: conclude is given the
+// answers, and writes them again or passes one answer on.
+type batchParker struct {
+	conclude func(write func(), done func(error), answers []error)
+
+	mu   sync.Mutex
+	held []parked
+}
+
+type parked struct {
+	letter *kgo.Record
+	done   func(error)
+}
+
+func batched(name, what, invariant, anomaly string, conclude func(func(), func(error), []error)) Bug {
+	return Bug{Name: name, What: what, Invariant: invariant, Anomaly: anomaly, Scenario: "partly-refused",
+		Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = &batchParker{conclude: conclude} }}
+}
+
+// refused reports whether a dead letter was refused; one that a stop interrupts was not.
+func refused(err error) bool { return err != nil && !errors.Is(err, context.Canceled) }
+
+func (p *batchParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held = append(p.held, parked{letter, done}); len(p.held) > 1 {
+		return
+	}
+	time.AfterFunc(deadLettersTogether, func() {
+		p.mu.Lock()
+		batch := p.held
+		p.held = nil
+		p.mu.Unlock()
+		p.write(ctx, publisher, batch)
+	})
+}
+
+func (p *batchParker) write(ctx context.Context, publisher consumer.Publisher, batch []parked) {
+	answers := make([]error, len(batch))
+	var open atomic.Int64
+	open.Store(int64(len(batch)))
+	for i, one := range batch {
+		consumer.AckedParker{}.Park(ctx, publisher, one.letter, func(err error) {
+			if answers[i] = err; open.Add(-1) > 0 {
+				return
+			}
+			p.conclude(func() { p.write(ctx, publisher, batch) }, func(err error) {
+				for _, other := range batch {
+					other.done(err)
+				}
+			}, answers)
+		})
 	}
 }
 
