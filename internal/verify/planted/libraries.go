@@ -309,7 +309,8 @@ type parsingPolicy struct{ consumer.Policy }
 
 func (p parsingPolicy) Decide(record *kgo.Record, attempts int, err error) consumer.Decision {
 	var failure *consumer.Error
-	if errors.As(err, &failure) && failure.Code != "" && strings.HasPrefix(failure.Err.Error(), "the downstream answered") {
+	if errors.As(err, &failure) && failure.Code != "" &&
+		strings.HasPrefix(failure.Err.Error(), "the downstream answered") {
 		err = &consumer.Error{Class: consumer.Permanent, Err: err}
 	}
 	return p.Policy.Decide(record, attempts, err)
