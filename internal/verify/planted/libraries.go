@@ -216,10 +216,10 @@ type batchParker struct {
 	conclude func(write func(), done func(error), answers []error)
 
 	mu   sync.Mutex
-	held []parked
+	held []unanswered
 }
 
-type parked struct {
+type unanswered struct {
 	letter *kgo.Record
 	done   func(error)
 }
@@ -235,7 +235,7 @@ func refused(err error) bool { return err != nil && !errors.Is(err, context.Canc
 func (p *batchParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.held = append(p.held, parked{letter, done}); len(p.held) > 1 {
+	if p.held = append(p.held, unanswered{letter, done}); len(p.held) > 1 {
 		return
 	}
 	time.AfterFunc(deadLettersTogether, func() {
@@ -247,7 +247,7 @@ func (p *batchParker) Park(ctx context.Context, publisher consumer.Publisher, le
 	})
 }
 
-func (p *batchParker) write(ctx context.Context, publisher consumer.Publisher, batch []parked) {
+func (p *batchParker) write(ctx context.Context, publisher consumer.Publisher, batch []unanswered) {
 	answers := make([]error, len(batch))
 	var open atomic.Int64
 	open.Store(int64(len(batch)))
