@@ -20,6 +20,9 @@ func Suite() []string {
 	}
 }
 
+// Substitute is the scenario with records that can't be read, for consumers that hostile-payloads does not fit.
+const Substitute = "malformed-records"
+
 // chosen is a scenario of the default suite, and why the consumer can't be run in it, "" if it can.
 type chosen struct{ Name, Why string }
 
@@ -27,6 +30,9 @@ type chosen struct{ Name, Why string }
 func (p *Proposal) suite() (all []chosen) {
 	for _, name := range Suite() {
 		all = append(all, chosen{name, oneLine(p.Refused[name])})
+		if name == "hostile-payloads" && p.Refused[name] != "" && p.Refused[Substitute] == "" {
+			all = append(all, chosen{Substitute, ""}) // it has values that can't be read, and ordinary keys
+		}
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -28,6 +29,23 @@ func TestTheSuiteFitsTheSubject(t *testing.T) {
 		}
 		if suite := string(files[0].Text); !strings.Contains(suite, one.has) || strings.Contains(suite, one.hasNot) {
 			t.Errorf("it has no %q, or %q:\n%s", one.has, one.hasNot, suite)
+		}
+	}
+}
+
+// Who has keys with a schema can't get arbitrary ones, and gets other records that can't be read.
+func TestUnreadableRecordsStayInTheSuite(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		refused map[string]string
+		has     bool
+	}{
+		{nil, false}, {map[string]string{"hostile-payloads": "keys"}, true},
+		{map[string]string{"hostile-payloads": "values", Substitute: "values"}, false},
+	} {
+		p := &Proposal{Refused: one.refused}
+		if has := slices.Contains(p.suite(), chosen{Substitute, ""}); has != one.has {
+			t.Errorf("%v: %v", one.refused, has)
 		}
 	}
 }
