@@ -146,8 +146,8 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 	return 0, false
 }
 
-// All returns the sequence numbers of the records whose ids are in data, in order, each once. All of them must be written
-// in the way in which the first is.
+// All returns the sequence numbers of the records whose ids are in data, in order, each once. All of them must be
+// written in the way in which the first is.
 func (ids *IDs) All(data []byte) []int32 {
 	var all []int32
 	known := map[int32]bool{}

@@ -467,8 +467,8 @@ func (c *checker) checkBatch(path string, http *HTTPDownstream, decides bool, s 
 	if !http.Batch {
 		return
 	}
-	c.refuseIf(!decides, path+"/batch", "the calls of this downstream are not attempts: leave batch out, or let it decide "+
-		"(decides: true)")
+	c.refuseIf(!decides, path+"/batch", "the calls of this downstream are not attempts: leave batch out, or let it "+
+		"decide (decides: true)")
 	c.refuseIf(http.ID != nil && http.ID.In != "" && http.ID.In != "body", path+"/id/in",
 		"with batch, the ids of all records are in the body: write in: body")
 	c.refuseIf(http.Attempt != nil, path+"/attempt", "with batch, each call is an attempt: leave attempt out, or batch")

@@ -310,8 +310,8 @@ func (a *Attempts) peek(record, attempt int32) (ruling Ruling, planned bool) {
 	return plannedRuling(a.decide(record, state.planned.Load()+1, state.replayed.Load())), true
 }
 
-// DecideTogether is Decide for a call that is an attempt at each of several records. The one that the answer is about is
-// returned with it.
+// DecideTogether is Decide for a call that is an attempt at each of several records. The one that the answer is about
+// is returned with it.
 func (a *Attempts) DecideTogether(caller Caller, events []history.Event) (ruling Ruling, of int, ended Waited) {
 	if ended := a.delay(caller); ended != Elapsed {
 		return Ruling{Outcome: history.OutcomeTimeout}, 0, ended
