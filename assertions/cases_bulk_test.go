@@ -59,6 +59,11 @@ func bulkCases() []testCase {
 			b.begin().send(0).send(1).bulk(history.OutcomeSuccess, 0, 1)
 			return b.bulk(history.OutcomeSuccess, 0, 1).commit(2).drain().done()
 		}},
+		{"after one that failed, another begins with what had succeeded", []string{"duplicate"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).bulk(history.OutcomeSuccess, 0).bulk(fails, 1, none)
+				return b.bulk(history.OutcomeSuccess, 0, 1).commit(2).drain().done()
+			}},
 		{"it is committed before its answer", []string{"commit-past-unfinished"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1) })
 			return b.commit(2).answerEnd(b.askEnd(0, 1), 0, 0).drain().done()

@@ -289,6 +289,9 @@ func (w *state) abort(t *transaction) {
 	w.undo(t, since)
 	w.leaveUnknown(t)
 	t.clear()
+	if t.producer >= history.FirstBatch {
+		return // a call for several records: its process still has them, and what it has finished before
+	}
 	w.disturbHeld(t.by.instance)
 	w.loseHeld(t.by)
 }

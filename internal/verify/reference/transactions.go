@@ -114,7 +114,7 @@ func (j *judge) committed(end *history.Event) bool {
 // process. After each of them records may be delivered again, and written again.
 func (j *judge) aborts() (n int) {
 	for i := range j.events {
-		if e := &j.events[i]; e.Kind == history.KindTxnEndRequest && !j.committed(e) {
+		if e := &j.events[i]; e.Kind == history.KindTxnEndRequest && !e.InBatch() && !j.committed(e) {
 			n++
 		}
 	}
