@@ -199,6 +199,30 @@ func replayed(name string, want []string, tool func(*builder), after func(*build
 	}}
 }
 
+// unplacedReplay is a history of a tombstone whose producer got no answer. The instance that dead-letters it does not
+// hear of that, and is killed. The next one makes so many attempts, and commits it. Its dead letter is replayed.
+func unplacedReplay(b *builder, attempts int) history.Source {
+	b.h.Replay = true
+	b.begin().handOver(0, 0, 0, history.Tombstone)
+	b.inInput(0, 0)
+	b.fetch(0)
+	if attempts > 0 {
+		b.unnamed(history.None, history.None, history.None)
+	}
+	b.answerLetter(b.askLetter(0), 0, history.Withheld).inDLQ(0)
+	b.kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0)
+	for range attempts {
+		b.unnamed(history.None, history.None, history.None)
+	}
+	b.commit(1).drain().phase(history.PhaseReplay).audit(dlq)
+	selected := b.event(history.KindReplaySelected)
+	selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+	b.put(selected)
+	b.goBack(0, input)
+	b.success(0).commitAll().wait(b.h.Expect.DrainLimit)
+	return b.done()
+}
+
 // backElsewhere is a history of a record that sent puts into partition 0. Its dead letter lies in the partition, goes
 // back to partition 2 and succeeds there.
 func (b *builder) backElsewhere(sent func(), partition int32) history.Source {
@@ -303,6 +327,10 @@ func replayCases() []testCase {
 	succeeds := func(b *builder) { b.success(1).commitAll() }
 	return []testCase{
 		replayed("a replay that heals", nil, once, succeeds),
+		{"a tombstone is replayed whose place only the audit shows, and whose second attempt may have ended it", nil,
+			func(b *builder) history.Source { return unplacedReplay(b, 1) }},
+		{"it had no second attempt", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source { return unplacedReplay(b, 0) }},
 		replayed("a replay that fails again", nil, once, func(b *builder) {
 			b.tries[1] = 0
 			b.fails(1, 3).letter(1).commitAll()

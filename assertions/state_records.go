@@ -105,7 +105,7 @@ func (w *state) learn(at place, number int32, r *record) {
 	passed, hole := p.holes[at.offset]
 	if hole {
 		delete(p.holes, at.offset)
-		if !w.perhapsDone(number, r, at, passed) {
+		if !w.perhapsDone(number, r, at, passed) && !w.perhapsOverBefore(r, passed) {
 			one := pass{at: passed, place: at, accepted: true, offset: at.offset + 1, fetched: at.offset <= p.fetched,
 				attempts: math.MaxUint16}
 			if w.share {
@@ -331,6 +331,13 @@ func (w *state) perhapsOver(number int32, r *record, by time.Duration) bool {
 	})
 	placed := r.attempts > 0 && r.seriesStart.At() <= by && r.lastStart.At() >= from
 	return placed || w.stray || next < len(w.unnamed) && w.unnamed[next].at <= by
+}
+
+// perhapsOverBefore reports whether a record without an id may have come to its end by the time, which lies before its
+// replay. Its place was not known then, so none of its attempts was told from those of others, and any may have been
+// its last.
+func (w *state) perhapsOverBefore(r *record, by time.Duration) bool {
+	return r.unnamed() && r.born.At() > by && (w.stray || len(w.unnamed) > 0 && w.unnamed[0].at <= by)
 }
 
 // perhapsLettered reports whether a record without an id, which was handed out and is not committed, may have a dead
