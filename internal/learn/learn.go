@@ -263,6 +263,9 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 	}
 	if s.batch != "" {
 		advice := ""
+		if subject.HTTP() != nil {
+			advice = "If the call is for all of them, write batch: true under its downstream (http). Else w"
+		}
 		if subject.Postgres() != nil {
 			advice = "If it does because records made from one sample share a value, such as the number of an order, write " +
 				"the sample's id there, so that each record has a value of its own. Else w"

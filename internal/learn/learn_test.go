@@ -354,7 +354,7 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 	return sim.seen, source, subject, text
 }
 
-// A value that stands in a member of the dead letter is no surprise.
+// A value that stands in a member of the dead letter is not a surprise.
 func TestValuesInAMember(t *testing.T) {
 	t.Parallel()
 	result := assertions.Result{Name: "dlq-fidelity", Status: assertions.Fail,
@@ -692,6 +692,11 @@ func TestNothingSeen(t *testing.T) {
 	s.batch = "POST /bulk"
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "observe: wire") {
 		t.Errorf("with calls for several records: %v", err)
+	}
+	subject.Downstreams = []scenarios.Downstream{{HTTP: &scenarios.HTTPDownstream{}}}
+	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "write batch: true") ||
+		!strings.Contains(err.Error(), "Else write observe: wire") {
+		t.Errorf("with calls over HTTP for several records: %v", err)
 	}
 	s.batch, s.shared = "", true
 	if err := s.nothing(subject); err == nil || !strings.Contains(err.Error(), "group_type: share") {

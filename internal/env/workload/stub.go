@@ -259,21 +259,20 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	conn := connOf(r.Context().Value(connKey{}).(net.Addr))
 	event := conn.Attempt(s.cfg.Clock.Now())
 	s.source(r.Header, &event)
-	seq, found := s.calls.find(r, s.cfg.IDs)
-	passes := s.forwards() && (route == nil || route.Forward)
-	if s.calls.Batch {
-		batch, others := s.inBatch(s.calls.batch(r))
-		if len(batch) > 0 && len(batch)+others > 1 {
+	var seq int32
+	var found bool
+	if !s.calls.Batch {
+		seq, found = s.calls.find(r, s.cfg.IDs)
+	} else if batch, others := s.inBatch(s.calls.batch(r)); len(batch) > 0 {
+		if len(batch)+others > 1 {
 			s.together(w, r, route, conn, batch, others)
 			return
 		}
-		if found = len(batch) > 0; found {
-			seq = batch[0]
-		}
+		seq, found = batch[0], true
 	}
 	switch {
 	case found:
-	case passes:
+	case s.passes(route):
 		s.passOn(w, r, &event, route == nil)
 		return
 	case route != nil && s.cfg.Other == 0:
@@ -323,10 +322,13 @@ type success struct {
 	onward *call
 }
 
+// passes reports whether a call goes on to the other stub, if it succeeds or has no record's id.
+func (s *Stub) passes(route *Route) bool { return s.forwards() && (route == nil || route.Forward) }
+
 // well says how a call is answered that succeeds.
 func (s *Stub) well(r *call, route *Route) (well success) {
 	switch {
-	case s.forwards() && (route == nil || route.Forward):
+	case s.passes(route):
 		well.onward = r
 	case route != nil:
 		well.status = route.Response.Status
