@@ -1,6 +1,9 @@
 package assertions
 
 import (
+	"slices"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -68,6 +71,17 @@ func bulkCases() []testCase {
 			b.begin().send(0).send(1).inTxn(0, func() { b.together(history.OutcomeSuccess, 0, 1) })
 			return b.commit(2).answerEnd(b.askEnd(0, 1), 0, 0).drain().done()
 		}},
+		{"its client left before the answer, and repeats it", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1)
+			from := len(b.events)
+			b.bulk(history.OutcomeSuccess, 0, 1)
+			for i := from; i < len(b.events); i++ {
+				if b.events[i].Kind == history.KindAttemptEnd {
+					b.events[i].Flags |= history.ClientGone
+				}
+			}
+			return b.bulk(history.OutcomeSuccess, 0, 1).commit(2).drain().done()
+		}},
 		{"a value without an id is in it, too", nil, func(b *builder) history.Source {
 			b.begin().send(0).garbage(1)
 			b.bulk(rejected, 0, none).attempt(0, rejected)
@@ -84,5 +98,33 @@ func bulkCases() []testCase {
 			}
 			return b.done()
 		}},
+	}
+}
+
+// Waits between calls for several records are not judged, and the run is not inconclusive because of that. The trace says
+// what such a call is.
+func TestWaitsBetweenCallsForSeveralRecords(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).send(1)
+	for range 2 {
+		b.bulk(history.OutcomeTransient, 0, 1)
+	}
+	for i := range b.events {
+		switch e := &b.events[i]; e.Kind {
+		case history.KindSend:
+			e.Outcome = history.OutcomeTransient
+		case history.KindAttemptStart:
+			e.Text = "POST /bulk"
+		}
+	}
+	v := judged(t, b.commit(2).drain().done())
+	if got := resultOf(t, v, "backoff"); got.Status != NotApplicable || !strings.Contains(got.Why, "several records") {
+		t.Errorf("backoff is %s: %s", got.Status, got.Why)
+	}
+	trace := resultOf(t, v, "commit-after-outcome").Anomalies[0].Counterexamples[0].Trace
+	if !slices.ContainsFunc(trace, func(l Line) bool {
+		return strings.HasSuffix(l.Text, "attempt 1 starts with POST /bulk, for several records")
+	}) || slices.ContainsFunc(trace, func(l Line) bool { return strings.Contains(l.Text, "takes effect") }) {
+		t.Errorf("the trace is %+v", trace)
 	}
 }

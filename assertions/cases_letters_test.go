@@ -200,7 +200,8 @@ func replayed(name string, want []string, tool func(*builder), after func(*build
 }
 
 // unplacedReplay is a history of a tombstone whose producer got no answer. The instance that dead-letters it does not
-// hear of that, and is killed. The next one makes so many attempts, and commits it. Its dead letter is replayed.
+// hear of that, and is killed. The next one makes this number of attempts, and commits it. Its dead letter is
+// replayed.
 func unplacedReplay(b *builder, attempts int) history.Source {
 	b.h.Replay = true
 	b.begin().handOver(0, 0, 0, history.Tombstone)
