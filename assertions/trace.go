@@ -469,8 +469,8 @@ func (n *narrator) words(e *history.Event) string {
 func endOf(e *history.Event, who string) string {
 	switch {
 	case e.InBatch():
-		return fmt.Sprintf("the call of %s takes effect for %s of its records", who,
-			map[bool]string{true: "all", false: "none"}[e.N == 1])
+		return fmt.Sprintf("the call of %s takes effect for %s", who,
+			map[bool]string{true: "its records that succeeded", false: "none of its records"}[e.N == 1])
 	case e.Kind == history.KindTxnEndRequest:
 		return fmt.Sprintf("%s asks to %s its transaction", who, map[bool]string{true: "commit", false: "abort"}[e.N == 1])
 	}

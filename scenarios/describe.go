@@ -106,6 +106,9 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 			where, are = "in the body", are[:len(are)-1]+", and to process all others whose ids are there."
 		}
 		its = append(its, "Its calls with a record's id "+where+are)
+		if http.Items != nil {
+			its = append(its, "The answer to a call that is not refused as a whole has an item for each record.")
+		}
 	}
 	if grpc := s.GRPC(); grpc != nil {
 		its = append(its, "Its calls of "+cmp.Or(grpc.Method, "any method")+" with a record's id"+are)

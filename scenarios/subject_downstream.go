@@ -62,8 +62,10 @@ type HTTPDownstream struct {
 	// order.
 	ID *CallID `json:"id,omitempty"`
 	// Batch: a call is an attempt at each record whose id is in its body (id.at limits that to a part of it), such as a
-	// bulk insert. It has one answer, and takes effect for all of them or for none. Default: a call is for one record.
+	// bulk insert. It takes effect for all of them or for none, unless it has items. Default: a call is for one record.
 	Batch bool `json:"batch,omitempty"`
+	// Items: the answer to a call for several records says of each what became of it. Default: it is one for all.
+	Items *Items `json:"items,omitempty"`
 	// TLS: it is reached by TLS, with a certificate of an authority that each run makes: {{.CAFile}}.
 	TLS bool `json:"tls,omitempty"`
 	// HTTP2: false if it speaks HTTP/1.1 alone; default: it speaks HTTP/2 with clients that ask for it.
@@ -462,20 +464,6 @@ func (c *checker) checkHTTPAttempt(path string, http *HTTPDownstream, decides bo
 	}
 }
 
-// checkBatch checks a downstream whose calls are for several records.
-func (c *checker) checkBatch(path string, http *HTTPDownstream, decides bool, s *SubjectFile) {
-	if !http.Batch {
-		return
-	}
-	c.refuseIf(!decides, path+"/batch", "the calls of this downstream are not attempts: leave batch out, or let it "+
-		"decide (decides: true)")
-	c.refuseIf(http.ID != nil && http.ID.In != "" && http.ID.In != "body", path+"/id/in",
-		"with batch, the ids of all records are in the body: write in: body")
-	c.refuseIf(http.Attempt != nil, path+"/attempt", "with batch, each call is an attempt: leave attempt out, or batch")
-	c.refuseIf(s.Contract.Attempts.Calls > 1, "/contract/attempts/calls",
-		"with batch, nothing tells the repeats of a client from the attempts of the service: leave calls out, or batch")
-}
-
 // has reports whether the calls of a route are, as written, those that begin or end an attempt.
 func (a *AttemptCalls) has(route Route) bool {
 	return a != nil && slices.ContainsFunc(a.keyed(), func(one keyedCall) bool {
@@ -524,15 +512,9 @@ func (c *checker) checkAnswer(path string, outcome history.Outcome, one *Answer)
 		c.at(path+"/status", "%d tells nobody that it failed: write a status from 400 to 599", status)
 	}
 	if body := one.Body; body != nil {
-		rest := strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(*body)
-		switch {
-		case len(*body) > maxAnswer:
-			c.at(path+"/body", "a body can have %d KiB at most", maxAnswer>>10)
-		case strings.Contains(rest, "{{"):
-			c.at(path+"/body", "the body of an answer knows no other values than %s and %s", AnswerID, AnswerError)
-		case outcome == history.OutcomeSuccess && strings.Contains(*body, AnswerError):
-			c.at(path+"/body", "a success has no %s", AnswerError)
-		}
+		c.checkText(path+"/body", *body, "the body of an answer", []string{AnswerID, AnswerError})
+		c.refuseIf(outcome == history.OutcomeSuccess && strings.Contains(*body, AnswerError), path+"/body",
+			"a success has no %s", AnswerError)
 	}
 }
 

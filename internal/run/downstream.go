@@ -184,6 +184,10 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 		calls.Answers[outcome] = workload.Response{Status: answer.Status, Headers: maps.Clone(answer.Headers),
 			Body: answer.Body}
 	}
+	if items := http.Items; items != nil {
+		calls.Items = &workload.Items{Each: items.ByOutcome(),
+			Response: workload.Response{Status: items.Status, Headers: maps.Clone(items.Headers), Body: &items.Body}}
+	}
 	if http.Attempt != nil {
 		calls.First, calls.Last = callOf(http.Attempt.First), callOf(http.Attempt.Last)
 	}

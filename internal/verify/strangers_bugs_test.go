@@ -60,6 +60,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"garbage-committed", "hostile-payloads", "no-loss"},
 			{"skips-at-rebalance", "scale-up-and-down", "no-loss"},
 		},
+		"confluent-kafka/subjects/search.yaml": {
+			{"item-errors-ignored", "smoke", "commit-after-outcome"},
+			{"wrong-item-parked", "poison-mix", "classification"},
+			{"all-repeated", "poison-mix", "duplicates"},
+		},
 		"confluent-kafka/assigns.yaml": {
 			{"", "consumer-kill", ""},
 			{"letter-not-awaited", byThree("dlq-publish-failure"), "commit-after-dlq"},

@@ -131,8 +131,7 @@ func (a *answer) replace(given Response) {
 	a.status = cmp.Or(given.Status, a.status)
 	switch {
 	case given.Body != nil:
-		escaped, _ := json.Marshal(a.text) // text never fails
-		filled := strings.ReplaceAll(*given.Body, BodyError, string(escaped[1:len(escaped)-1]))
+		filled := strings.ReplaceAll(*given.Body, BodyError, escaped(a.text))
 		a.body = nil
 		for piece := range strings.SplitSeq(filled, BodyID) {
 			a.body = append(a.body, []byte(piece))

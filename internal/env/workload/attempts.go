@@ -275,55 +275,117 @@ func (a *Attempts) unnamed(event *history.Event) bool {
 }
 
 // Together decides the answer to attempts at several records that all get the same one. It is that of the first attempt
-// that is to fail, which is returned with it; otherwise it is success. Where it fails, the failure is used up for that
-// record alone: what is planned for the others is still to come. The events are those of the attempts' starts.
+// that is to fail, which is returned with it; otherwise it is success. The events are those of the attempts' starts.
 func (a *Attempts) Together(events []history.Event) (ruling Ruling, of int) {
-	for i := range events {
-		if e := &events[i]; e.Record != history.None {
-			ruling, planned := a.peek(e.Record, a.number(e))
-			if ruling.Outcome == history.OutcomeSuccess {
-				continue
-			}
-			if planned {
-				a.records[e.Record].planned.Add(1)
-			}
-			return ruling, i
+	foreseen := a.foresee(events)
+	for i, one := range foreseen {
+		if one.fails() {
+			a.refuse(events, foreseen, i)
+			return one.Ruling, i
 		}
 	}
-	for i := range events {
-		if number := events[i].Record; number != history.None {
-			a.records[number].planned.Add(1)
-		}
+	for i, one := range foreseen {
+		a.use(&events[i], one)
 	}
 	return plannedRuling(history.OutcomeSuccess), 0
 }
 
-// peek returns the answer that an attempt at the record would have alone, and whether it is the planned one.
-func (a *Attempts) peek(record, attempt int32) (ruling Ruling, planned bool) {
-	if ruling, changed := a.ruleChanged(record, attempt); changed {
-		return ruling, false
+// Apart decides the answers to attempts at several records in one call whose answer has a part for each. What strikes
+// the call as a whole can't be in it: no answer, and a failure by a fault. Then there is only that answer, and the
+// attempt that it is about is returned with it, otherwise -1.
+func (a *Attempts) Apart(events []history.Event) (rulings []Ruling, of int) {
+	foreseen := a.foresee(events)
+	for i, one := range foreseen {
+		unanswered := one.Outcome == history.OutcomeTimeout || one.Outcome == history.OutcomeReset
+		if unanswered || one.fails() && !one.planned {
+			a.refuse(events, foreseen, i)
+			return []Ruling{one.Ruling}, i
+		}
 	}
-	if a.cfg.Other > 0 {
-		return plannedRuling(history.OutcomeSuccess), true
+	for i, one := range foreseen {
+		a.use(&events[i], one)
+		rulings = append(rulings, one.Ruling)
 	}
-	state := &a.records[record]
-	return plannedRuling(a.decide(record, state.planned.Load()+1, state.replayed.Load())), true
+	return rulings, -1
 }
 
-// DecideTogether is Decide for a call that is an attempt at each of several records. The one that the answer is about
-// is returned with it.
-func (a *Attempts) DecideTogether(caller Caller, events []history.Event) (ruling Ruling, of int, ended Waited) {
-	if ended := a.delay(caller); ended != Elapsed {
-		return Ruling{Outcome: history.OutcomeTimeout}, 0, ended
+// foreseen is the answer that an attempt would have alone, and whether it is the planned one.
+type foreseen struct {
+	Ruling
+	planned bool
+}
+
+func (f foreseen) fails() bool {
+	return f.Outcome != history.OutcomeSuccess && f.Outcome != history.OutcomeUnknownID
+}
+
+// passes reports whether it is a planned failure that does not occur at each attempt.
+func (f foreseen) passes() bool {
+	return f.planned && f.fails() && f.Outcome != history.OutcomePermanent && f.Outcome != history.OutcomeLogical
+}
+
+func (a *Attempts) foresee(events []history.Event) []foreseen {
+	all := make([]foreseen, len(events))
+	for i := range events {
+		e := &events[i]
+		if e.Record == history.None {
+			all[i].Outcome = history.OutcomeUnknownID
+			continue
+		}
+		if ruling, changed := a.ruleChanged(e.Record, a.number(e)); changed {
+			all[i].Ruling = ruling
+			continue
+		}
+		state, outcome := &a.records[e.Record], history.OutcomeSuccess
+		if a.cfg.Other == 0 {
+			outcome = a.decide(e.Record, state.planned.Load()+1, state.replayed.Load())
+		}
+		all[i] = foreseen{plannedRuling(outcome), true}
 	}
-	ruling, of = a.Together(events)
-	if ruling.Outcome == history.OutcomeTimeout {
-		ended = ruling.Hang(caller)
+	return all
+}
+
+// refuse uses up what a call does that is refused because of attempt of. If that is a planned failure that passes, it is
+// one such failure of each record: otherwise a call might have to be repeated as often as it has records.
+func (a *Attempts) refuse(events []history.Event, all []foreseen, of int) {
+	if !all[of].passes() {
+		a.use(&events[of], all[of])
+		return
+	}
+	for i, one := range all {
+		if one.passes() {
+			a.use(&events[i], one)
+		}
+	}
+}
+
+// use counts an attempt that has its planned answer.
+func (a *Attempts) use(e *history.Event, one foreseen) {
+	if one.planned {
+		a.records[e.Record].planned.Add(1)
+	}
+}
+
+// DecideTogether is Decide for a call that is an attempt at each of several records. They have one answer, and the one
+// that it is about is returned with it. If the answer can have a part for each (apart), it may have one, and of is -1.
+func (a *Attempts) DecideTogether(caller Caller, events []history.Event, apart bool) (
+	rulings []Ruling, of int, ended Waited) {
+	if ended := a.delay(caller); ended != Elapsed {
+		return []Ruling{{Outcome: history.OutcomeTimeout}}, 0, ended
+	}
+	if apart {
+		rulings, of = a.Apart(events)
+	} else {
+		rulings = make([]Ruling, 1)
+		rulings[0], of = a.Together(events)
+	}
+	if of >= 0 && rulings[0].Outcome == history.OutcomeTimeout {
+		ended = rulings[0].Hang(caller)
 	}
 	if ended == Elapsed && caller.Over() {
 		ended = Gone
 	}
-	return ruling, of, ended
+	return rulings, of, ended
 }
 
 // decide returns the planned outcome of the k-th call for a record, k from 1.

@@ -63,6 +63,7 @@ type Stub struct {
 	cfg       StubConfig
 	calls     Calls
 	answers   map[string]map[history.Outcome]answer // by the kind of their texts
+	items     *items
 	topics    map[string]int16
 	listeners []net.Listener      // of each instance
 	near      []*memconn.Listener // of each instance, for connections of this process
@@ -105,7 +106,8 @@ func NewStub(cfg StubConfig) (*Stub, error) {
 		}
 	}
 	s := &Stub{
-		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers, topics: indexed(cfg.Topics),
+		Attempts: NewAttempts(cfg.AttemptsConfig), cfg: cfg, calls: calls, answers: answers,
+		items: newItems(calls.Items, answers), topics: indexed(cfg.Topics),
 		listeners: make([]net.Listener, cfg.Instances), near: make([]*memconn.Listener, cfg.Instances),
 		inflater: kafkaio.Inflater{Limit: maxBody}, forward: newForward(),
 		unidentified: slices.ContainsFunc(cfg.Plan.Records, plan.Record.Unidentified),
@@ -263,9 +265,9 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	var found bool
 	if !s.calls.Batch {
 		seq, found = s.calls.find(r, s.cfg.IDs)
-	} else if batch, others := s.inBatch(s.calls.batch(r)); len(batch) > 0 {
-		if len(batch)+others > 1 {
-			s.together(w, r, route, conn, batch, others)
+	} else if batch, hidden := s.inBatch(s.calls.batch(r)); len(batch) > 0 {
+		if len(batch) > 1 || hidden || s.calls.Items != nil {
+			s.together(w, r, route, conn, batch, hidden)
 			return
 		}
 		seq, found = batch[0], true

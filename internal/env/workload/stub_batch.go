@@ -1,12 +1,14 @@
 package workload
 
-// A call that is an attempt at each of several records, such as a bulk insert. It has one answer, and takes effect for
-// all of them or for none. So the history has it as a transaction of the downstream: as in one, a refusal does not say
-// because of which record.
+// A call that is an attempt at each of several records, such as a bulk insert. The history has it as a transaction of
+// the downstream. A call that is refused takes effect for none of its records, and does not say because of which: the
+// transaction is aborted. Otherwise it is committed. All attempts in it have succeeded then, or each has its own outcome
+// if the answer has an item for each record.
 //
 //	read ── start a, start b … ── decide ── end a, end b … ── commit, or abort ── write
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"regexp"
@@ -59,12 +61,12 @@ func (c *Calls) batch(r *call) []byte {
 // element matches the number of an element of a list in a path.
 var element = regexp.MustCompile(`\[\d+\]`)
 
-// inBatch returns the records whose ids a body has, and the number of others in it, which have none: the other elements
-// of the list of JSON in which the first is. If it is in no list, there may be one.
-func (s *Stub) inBatch(body []byte) (records []int32, others int) {
+// inBatch returns the records whose ids a body has, in their order. If the first is in a list of JSON, elements without
+// an id are among them as None. If it is in no list, there may be one such record that nothing shows (hidden).
+func (s *Stub) inBatch(body []byte) (records []int32, hidden bool) {
 	records = s.cfg.IDs.All(body)
 	if !s.unidentified || len(records) == 0 {
-		return records, 0
+		return records, false
 	}
 	leaves, _ := samples.Leaves(body)
 	for _, leaf := range leaves {
@@ -75,33 +77,63 @@ func (s *Stub) inBatch(body []byte) (records []int32, others int) {
 			}
 			part, err := place.Part(body)
 			if err == nil && json.Unmarshal(part, &list) == nil {
-				return records, max(len(list)-len(records), 0)
+				return s.elements(list, records), false
 			}
 		}
 	}
-	return records, 1
+	return records, true
 }
 
-// together answers a call that is an attempt at each of these records, and at others that have no id.
-func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, records []int32, others int) {
+// elements are the records of a list's elements, and then those of the others that are elsewhere in the body.
+func (s *Stub) elements(list []json.RawMessage, others []int32) (records []int32) {
+	for _, one := range list {
+		record, found := s.cfg.IDs.Find(one)
+		if !found {
+			record = history.None
+		}
+		if !found || !slices.Contains(records, record) {
+			records = append(records, record)
+		}
+	}
+	for _, one := range others {
+		if !slices.Contains(records, one) {
+			records = append(records, one)
+		}
+	}
+	return records
+}
+
+// together answers a call that is an attempt at each of these records, and at one more that has no id if there is a
+// hidden one.
+func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, records []int32, hidden bool) {
 	id := s.batches.take()
 	defer s.batches.free(id)
-	events := make([]history.Event, len(records)+others)
+	shown := len(records)
+	if hidden {
+		records = append(records, history.None)
+	}
+	events := make([]history.Event, len(records))
 	began, text := s.cfg.Clock.Now(), s.told(r, 0, false)
-	for i := range events {
+	for i, record := range records {
 		e := &events[i]
 		*e = conn.Attempt(began)
 		e.Flags, e.ProducerID, e.ProducerEpoch, e.Text = history.InTransaction, id, 0, text
-		if i < len(records) {
-			s.Begin(e, records[i], true)
-		} else {
-			s.Begin(e, 0, false)
-		}
+		s.Begin(e, record, record != history.None)
 		s.tell(e)
 		e.Text = ""
 	}
 	caller := waiting{r.Context(), s}
-	ruling, of, ended := s.DecideTogether(caller, events)
+	rulings, of, ended := s.DecideTogether(caller, events, s.calls.Items != nil)
+	if of < 0 {
+		failures, kind := s.endEach(events, rulings, ended), s.cfg.Plan.ErrorText
+		if failures > 0 {
+			kind = s.textKind()
+		}
+		body := s.items.body(s.cfg.IDs, events[:shown], failures, kind)
+		respond(w, cmp.Or(s.calls.Items.Status, http.StatusOK), s.calls.Items.Headers, body)
+		return
+	}
+	ruling := rulings[0]
 	answer := s.answerTo(caller, &ruling, &ended, s.well(r, route))
 	for i := range events {
 		e := &events[i]
@@ -113,6 +145,19 @@ func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn
 	}
 	s.endBatch(&events[0], ruling.Outcome == history.OutcomeSuccess)
 	s.give(w, r, route, conn, &events[of], &answer)
+}
+
+// endEach records the ends of attempts in a call whose answer has an item for each, and returns how many failed.
+func (s *Stub) endEach(events []history.Event, rulings []Ruling, ended Waited) (failures int) {
+	for i := range events {
+		e := &events[i]
+		e.Outcome, e.Code = rulings[i].Outcome, int16(s.answers[s.cfg.Plan.ErrorText][rulings[i].Outcome].status)
+		if s.End(e, ended == Gone); e.Outcome != history.OutcomeSuccess {
+			failures++
+		}
+	}
+	s.endBatch(&events[0], true)
+	return failures
 }
 
 // endBatch records the end of the transaction that a call for several records is.

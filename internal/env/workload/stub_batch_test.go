@@ -77,6 +77,32 @@ func TestCallsForSeveralRecords(t *testing.T) {
 	}
 }
 
+// A call that is refused uses up a failure that passes of each of its records: a consumer that repeats calls as they are
+// needs as many as one record does, and not as many as all of them together.
+func TestARefusalCountsForEachRecord(t *testing.T) {
+	b := newCalls(t, &plan.Plan{Records: []plan.Record{
+		{Outcome: history.OutcomeTransient, Failures: 2}, {Outcome: history.OutcomeRateLimited, Failures: 1},
+		{Outcome: history.OutcomeTransient, Failures: 2}, {Outcome: history.OutcomePermanent},
+	}}, history.IDText, Calls{In: InBody, Batch: true})
+	for i, one := range []struct {
+		records []int32
+		status  int
+	}{
+		{[]int32{0, 1, 2}, 503},
+		{[]int32{3, 1, 2}, 400}, // uses up nothing
+		{[]int32{0, 1, 2}, 503},
+		{[]int32{0, 1, 2}, 200},
+	} {
+		body := ""
+		for _, record := range one.records {
+			body += b.ids.Token(record) + "\n"
+		}
+		if status, _, _ := b.call("POST", "/bulk", body); status != one.status {
+			t.Errorf("call %d is answered %d, want %d", i, status, one.status)
+		}
+	}
+}
+
 // Where records have no id, such as values that can't be read, the other elements of a list are attempts without one.
 func TestCallsForRecordsWithoutAnID(t *testing.T) {
 	ids := history.NewIDsAs("run", history.IDText, 10)

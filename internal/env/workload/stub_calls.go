@@ -36,6 +36,9 @@ type Calls struct {
 	At samples.Place
 	// Batch: a call is an attempt at each record whose id is in its body, at the place if there is one.
 	Batch bool
+	// Items is the answer to a call for several records that is not refused as a whole, nil if it has no items. Its body
+	// may hold the values of ItemsBody, and each item those of an answer's body and ItemIndex.
+	Items *Items
 	// Answers replace the usual answers to outcomes.
 	Answers map[history.Outcome]Response
 	// Routes have a fixed answer. They are no attempts.
@@ -62,6 +65,14 @@ const (
 	BodyID    = "{{.ID}}"
 	BodyError = "{{.Error}}"
 )
+
+// Items is an HTTP response with an item for each record of a call. Status 0 stands for 200.
+type Items struct {
+	Response
+	// Each has the item of an outcome; "" stands for no item. Those of OutcomeTransient and OutcomePermanent stand in for
+	// the other failures.
+	Each map[history.Outcome]string
+}
 
 // Route is a call with a fixed answer. Method "" stands for any, * in Path for one segment. With Forward the answer is
 // that of another stub, if there is one.

@@ -4,7 +4,6 @@ package workload
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -174,8 +173,7 @@ func (s *Service) reply(method string, reply Reply, text string, record int32) (
 	if record != history.None {
 		id = s.ids.Token(record)
 	}
-	escaped, _ := json.Marshal(text) // text never fails
-	body := strings.NewReplacer(BodyID, id, BodyError, string(escaped[1:len(escaped)-1])).Replace(reply.Body)
+	body := strings.NewReplacer(BodyID, id, BodyError, escaped(text)).Replace(reply.Body)
 	known := s.cfg.Methods[method]
 	if body == "" || known == nil {
 		return nil, nil
