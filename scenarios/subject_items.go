@@ -18,6 +18,8 @@ type Items struct {
 	// Body may have {{.Items}}, all items, {{.Succeeded}} and {{.Failed}}, those of the records that succeeded and failed,
 	// each separated by commas, {{.AnyFailed}}, true or false, and {{.FailedCount}}.
 	Body string `json:"body" jsonschema:"required,minLength=1"`
+	// Lines is the number of lines of a call's body that stand for a record, where that has no list of JSON; default: 1.
+	Lines int `json:"lines,omitempty" jsonschema:"minimum=1,maximum=10"`
 	// The item of a record by outcome. It may have {{.ID}}, the record's id, {{.Index}}, its position in the call from 0,
 	// and {{.Error}}, the text of the error, escaped for a JSON string.
 	Success   string `json:"success,omitempty"` // default: no item

@@ -185,7 +185,7 @@ func calls(http *scenarios.HTTPDownstream) *workload.Calls {
 			Body: answer.Body}
 	}
 	if items := http.Items; items != nil {
-		calls.Items = &workload.Items{Each: items.ByOutcome(),
+		calls.Items = &workload.Items{Each: items.ByOutcome(), Lines: items.Lines,
 			Response: workload.Response{Status: items.Status, Headers: maps.Clone(items.Headers), Body: &items.Body}}
 	}
 	if http.Attempt != nil {

@@ -265,12 +265,12 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	var found bool
 	if !s.calls.Batch {
 		seq, found = s.calls.find(r, s.cfg.IDs)
-	} else if batch, hidden := s.inBatch(s.calls.batch(r)); len(batch) > 0 {
-		if len(batch) > 1 || hidden || s.calls.Items != nil {
-			s.together(w, r, route, conn, batch, hidden)
+	} else if b := s.inBatch(s.calls.batch(r)); len(b.records) > 0 {
+		if len(b.records) > 1 || b.hidden || s.calls.Items != nil {
+			s.together(w, r, route, conn, b)
 			return
 		}
-		seq, found = batch[0], true
+		seq, found = b.records[0], true
 	}
 	switch {
 	case found:

@@ -61,60 +61,78 @@ func (c *Calls) batch(r *call) []byte {
 // element matches the number of an element of a list in a path.
 var element = regexp.MustCompile(`\[\d+\]`)
 
-// inBatch returns the records whose ids a body has, in their order. If the first is in a list of JSON, elements without
-// an id are among them as None. If it is in no list, there may be one such record that nothing shows (hidden).
-func (s *Stub) inBatch(body []byte) (records []int32, hidden bool) {
-	records = s.cfg.IDs.All(body)
-	if !s.unidentified || len(records) == 0 {
-		return records, false
-	}
-	leaves, _ := samples.Leaves(body)
-	for _, leaf := range leaves {
-		if at := element.FindStringIndex(leaf.At); at != nil && names(s.cfg.IDs, leaf.Text, records[0]) {
-			list, place := []json.RawMessage{}, samples.Place{}
-			if path := leaf.At[:at[0]]; path != "$" {
-				place, _ = samples.ParsePlace(path) // it comes from there
-			}
-			part, err := place.Part(body)
-			if err == nil && json.Unmarshal(part, &list) == nil {
-				return s.elements(list, records), false
-			}
-		}
-	}
-	return records, true
+// batch is what a call for several records has in its body: the records, each once and None for each that has no id, and
+// of which of them each of its elements is. hidden: there may be one more record without an id, which nothing shows.
+type batch struct {
+	records  []int32
+	elements []int
+	hidden   bool
 }
 
-// elements are the records of a list's elements, and then those of the others that are elsewhere in the body.
-func (s *Stub) elements(list []json.RawMessage, others []int32) (records []int32) {
+// inBatch returns what a body has, as far as something depends on it: its elements if the answer has an item for each,
+// and otherwise if records without an id may be among them.
+func (s *Stub) inBatch(body []byte) (b batch) {
+	b.records = s.cfg.IDs.All(body)
+	if len(b.records) == 0 || !s.unidentified && s.calls.Items == nil {
+		return b
+	}
+	list := s.list(body, b.records[0])
+	if list == nil && s.calls.Items != nil {
+		list = s.calls.Items.pieces(body)
+	}
+	if list == nil {
+		b.hidden = true
+		return b
+	}
+	elsewhere := b.records
+	b.records = nil
 	for _, one := range list {
 		record, found := s.cfg.IDs.Find(one)
 		if !found {
 			record = history.None
 		}
-		if !found || !slices.Contains(records, record) {
-			records = append(records, record)
+		at := slices.Index(b.records, record)
+		if !found || at < 0 {
+			at, b.records = len(b.records), append(b.records, record)
+		}
+		b.elements = append(b.elements, at)
+	}
+	for _, one := range elsewhere {
+		if !slices.Contains(b.records, one) {
+			b.records = append(b.records, one)
 		}
 	}
-	for _, one := range others {
-		if !slices.Contains(records, one) {
-			records = append(records, one)
-		}
-	}
-	return records
+	return b
 }
 
-// together answers a call that is an attempt at each of these records, and at one more that has no id if there is a
-// hidden one.
-func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, records []int32, hidden bool) {
+// list returns the elements of the list of JSON in which the record's id is, nil if it is in none.
+func (s *Stub) list(body []byte, record int32) (list []json.RawMessage) {
+	leaves, _ := samples.Leaves(body)
+	for _, leaf := range leaves {
+		if at := element.FindStringIndex(leaf.At); at != nil && names(s.cfg.IDs, leaf.Text, record) {
+			place := samples.Place{}
+			if path := leaf.At[:at[0]]; path != "$" {
+				place, _ = samples.ParsePlace(path) // it comes from there
+			}
+			part, err := place.Part(body)
+			if err == nil && json.Unmarshal(part, &list) == nil {
+				return list
+			}
+		}
+	}
+	return nil
+}
+
+// together answers a call that is an attempt at each record of a batch.
+func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, b batch) {
 	id := s.batches.take()
 	defer s.batches.free(id)
-	shown := len(records)
-	if hidden {
-		records = append(records, history.None)
+	if b.hidden {
+		b.records = append(b.records, history.None)
 	}
-	events := make([]history.Event, len(records))
+	events := make([]history.Event, len(b.records))
 	began, text := s.cfg.Clock.Now(), s.told(r, 0, false)
-	for i, record := range records {
+	for i, record := range b.records {
 		e := &events[i]
 		*e = conn.Attempt(began)
 		e.Flags, e.ProducerID, e.ProducerEpoch, e.Text = history.InTransaction, id, 0, text
@@ -125,12 +143,9 @@ func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn
 	caller := waiting{r.Context(), s}
 	rulings, of, ended := s.DecideTogether(caller, events, s.calls.Items != nil)
 	if of < 0 {
-		failures, kind := s.endEach(events, rulings, ended), s.cfg.Plan.ErrorText
-		if failures > 0 {
-			kind = s.textKind()
-		}
-		body := s.items.body(s.cfg.IDs, events[:shown], failures, kind)
-		respond(w, cmp.Or(s.calls.Items.Status, http.StatusOK), s.calls.Items.Headers, body)
+		s.endEach(events, rulings, ended)
+		answer := s.calls.Items
+		respond(w, cmp.Or(answer.Status, http.StatusOK), answer.Headers, s.itemised(events, b.elements))
 		return
 	}
 	ruling := rulings[0]
@@ -147,17 +162,14 @@ func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn
 	s.give(w, r, route, conn, &events[of], &answer)
 }
 
-// endEach records the ends of attempts in a call whose answer has an item for each, and returns how many failed.
-func (s *Stub) endEach(events []history.Event, rulings []Ruling, ended Waited) (failures int) {
+// endEach records the ends of attempts in a call whose answer has an item for each.
+func (s *Stub) endEach(events []history.Event, rulings []Ruling, ended Waited) {
 	for i := range events {
 		e := &events[i]
 		e.Outcome, e.Code = rulings[i].Outcome, int16(s.answers[s.cfg.Plan.ErrorText][rulings[i].Outcome].status)
-		if s.End(e, ended == Gone); e.Outcome != history.OutcomeSuccess {
-			failures++
-		}
+		s.End(e, ended == Gone)
 	}
 	s.endBatch(&events[0], true)
-	return failures
 }
 
 // endBatch records the end of the transaction that a call for several records is.

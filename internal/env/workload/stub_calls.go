@@ -66,9 +66,11 @@ const (
 	BodyError = "{{.Error}}"
 )
 
-// Items is an HTTP response with an item for each record of a call. Status 0 stands for 200.
+// Items is an HTTP response with an item for each element of a call. Status 0 stands for 200.
 type Items struct {
 	Response
+	// Lines is the number of lines of an element, where the body of a call has no list of JSON; 0 stands for 1.
+	Lines int
 	// Each has the item of an outcome; "" stands for no item. Those of OutcomeTransient and OutcomePermanent stand in for
 	// the other failures.
 	Each map[history.Outcome]string

@@ -4,8 +4,10 @@ package workload
 // each record, in the order of the call.
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,7 +26,7 @@ const (
 	ItemIndex = "{{.Index}}"
 )
 
-// items makes bodies with items.
+// items are what bodies with items are made of.
 type items struct {
 	text string
 	each map[string]map[history.Outcome]string // by the kind of the error's text
@@ -61,27 +63,54 @@ func escaped(text string) string {
 	return string(quoted[1 : len(quoted)-1])
 }
 
-// body returns the body for attempts that have ended, of which this number failed, with error texts of this kind.
-func (a *items) body(ids *history.IDs, events []history.Event, failures int, kind string) []byte {
-	var all, succeeded, failed []string
-	for i := range events {
-		e, id := &events[i], ""
-		if e.Record != history.None {
-			id = string(ids.Append(nil, e.Record))
-		}
-		item := strings.NewReplacer(BodyID, id, ItemIndex, strconv.Itoa(i)).Replace(a.each[kind][e.Outcome])
-		switch {
-		case item == "":
+// pieces returns the elements of a body that has no list of JSON. Each has the same number of lines.
+func (i *Items) pieces(body []byte) (all []json.RawMessage) {
+	var piece []byte
+	lines := 0
+	for line := range bytes.Lines(body) {
+		if len(bytes.TrimSpace(line)) == 0 {
 			continue
-		case e.Outcome == history.OutcomeSuccess:
-			succeeded = append(succeeded, item)
-		default:
-			failed = append(failed, item)
 		}
-		all = append(all, item)
+		piece = append(piece, line...)
+		if lines++; lines == max(i.Lines, 1) {
+			all, piece, lines = append(all, piece), nil, 0
+		}
+	}
+	if lines > 0 {
+		all = append(all, piece)
+	}
+	return all
+}
+
+// itemised is the body of the answer to a call with these elements, each of which is one of the attempts.
+func (s *Stub) itemised(events []history.Event, elements []int) []byte {
+	fails := func(e history.Event) bool { return e.Outcome != history.OutcomeSuccess }
+	kind := s.cfg.Plan.ErrorText
+	if slices.ContainsFunc(events, fails) {
+		kind = s.textKind()
+	}
+	var all, succeeded, failed []string
+	failures := 0
+	for i, of := range elements {
+		e, id := &events[of], ""
+		if e.Record != history.None {
+			id = string(s.cfg.IDs.Append(nil, e.Record))
+		}
+		item, into := s.items.item(kind, e.Outcome, id, i), &succeeded
+		if fails(*e) {
+			failures, into = failures+1, &failed
+		}
+		if item != "" {
+			all, *into = append(all, item), append(*into, item)
+		}
 	}
 	return []byte(strings.NewReplacer(
 		BodyItems, strings.Join(all, ","), BodySucceeded, strings.Join(succeeded, ","), BodyFailed, strings.Join(failed, ","),
 		BodyAnyFailed, strconv.FormatBool(failures > 0), BodyFailedCount, strconv.Itoa(failures),
-	).Replace(a.text))
+	).Replace(s.items.text))
+}
+
+// item is the item of an element, the at-th from 0 in its call, which has this id. kind is that of the error's text.
+func (a *items) item(kind string, outcome history.Outcome, id string, at int) string {
+	return strings.NewReplacer(BodyID, id, ItemIndex, strconv.Itoa(at)).Replace(a.each[kind][outcome])
 }

@@ -16,7 +16,8 @@ import (
 func itemised() Calls {
 	return Calls{In: InBody, Batch: true, Items: &Items{
 		Response: Response{Status: 207, Headers: map[string]string{"X-Bulk": "1"}, Body: new(
-			`{"errors": {{.AnyFailed}}, "count": {{.FailedCount}}, "items": [{{.Items}}], "good": [{{.Succeeded}}], "bad": [{{.Failed}}]}`)},
+			`{"errors": {{.AnyFailed}}, "count": {{.FailedCount}}, "items": [{{.Items}}], ` +
+				`"good": [{{.Succeeded}}], "bad": [{{.Failed}}]}`)},
 		Each: map[history.Outcome]string{
 			history.OutcomeSuccess:   `"{{.Index}} {{.ID}} good"`,
 			history.OutcomeTransient: `"{{.Index}} {{.ID}} {{.Error}}"`,
@@ -127,5 +128,36 @@ func TestCallsWithItemsThatAreRefusedAsAWhole(t *testing.T) {
 	ends := b.sink.of(history.KindTxnEndRequest)
 	if len(ends) != 4 || ends[0].N != 0 || ends[1].N != 0 || ends[2].N != 1 || ends[3].N != 1 {
 		t.Errorf("the ends of the calls are %+v", ends)
+	}
+}
+
+// An answer has an item for each element of a call, whatever is in it: one without an id, and one that is there twice,
+// as a record is that was produced twice. It is one attempt at that record.
+func TestElementsOfCalls(t *testing.T) {
+	ids := history.NewIDsAs("run", history.IDText, 10)
+	a, b := ids.Token(0), ids.Token(1)
+	for name, one := range map[string]struct {
+		lines int
+		body  string
+	}{
+		"a list": {0, `{"of": "x", "list": [{"id": "` + a + `", "again": "` + a + `"}, {}, "` + b + `", {"id": "` + a +
+			`"}]}`},
+		"a document in each":  {1, a + "\n{}\n\n" + b + "\n" + a},
+		"an action before it": {2, "{" + a + "}\n" + a + "\n{}\n{}\n{}\n" + b + "\n{" + a + "}\n" + a + "\n"},
+		"the last is cut off": {2, a + "\n" + a + "\nx\ny\n" + b + "\n" + b + "\n" + a},
+	} {
+		calls := itemised()
+		calls.Items.Lines = one.lines
+		bed := newCalls(t, &plan.Plan{Records: []plan.Record{{}, {Outcome: history.OutcomePermanent}}}, history.IDText, calls)
+		_, _, text := bed.call("POST", "/bulk", one.body)
+		var got itemsAnswer
+		err := json.Unmarshal([]byte(text), &got)
+		if want := []string{"0 " + a + " good", "1  no", "2 " + b + " no", "3 " + a + " good"}; err != nil ||
+			!slices.Equal(got.Items, want) || got.Count != 2 {
+			t.Errorf("%s: the answer is %s, %v; want %q", name, text, err, want)
+		}
+		if starts := bed.sink.of(history.KindAttemptStart); len(starts) != 3 {
+			t.Errorf("%s: attempts %+v", name, starts)
+		}
 	}
 }
