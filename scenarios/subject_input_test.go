@@ -336,8 +336,8 @@ func TestProblemsOfDownstreams(t *testing.T) {
 			"the body of an answer with items knows no other values than"},
 		{"downstreams: [{http: {batch: true, items: {body: '{{.Failed}}', transient: a, permanent: '{{.Items}}'}}}]",
 			"an item knows no other values than {{.ID}}, {{.Index}} and {{.Error}}"},
-		{"downstreams: [{http: {batch: true, items: {body: '{{.Failed}}', success: '{{.Error}}', transient: a, permanent: b}}}]",
-			"a success has no {{.Error}}"},
+		{"downstreams: [{http: {batch: true, items: {body: '{{.Failed}}', success: '{{.Error}}', transient: a, " +
+			"permanent: b}}}]", "a success has no {{.Error}}"},
 		{"downstreams: [{http: {batch: true, forward: 'http://127.0.0.1:1', items: {body: '{{.Failed}}', transient: a, " +
 			"permanent: b}}}]", "leave items out, or forward"},
 		{"downstreams: [{http: {batch: true, items: {body: '{{.Failed}}', transient: a, permanent: b, headers: " +

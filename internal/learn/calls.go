@@ -236,6 +236,8 @@ func (t *traffic) text(indent string, of scenarios.Downstream, success string, s
 	case batch:
 		add("# Calls had the ids of several records in their bodies, so each is an attempt at all of them.")
 		add("batch: true")
+		add("# If the answers say of each record what became of it, as those of bulk APIs do, describe them under items")
+		add("# (docs/real-services.md): a consumer that looks at the status alone loses records there.")
 	case schema == "" && shared:
 		add("id: %s", placeText(place))
 	}

@@ -63,7 +63,9 @@ func TestWhatIsCalled(t *testing.T) {
 		{"calls for several records", "", []workload.Called{about(1, "POST", "/orders/_bulk", inBody),
 			bulk(2, "POST", "/orders/_bulk"), about(2, "POST", "/audit", inBody)},
 			"# 3 calls with a record's id: POST /orders/_bulk, POST /audit.\n" +
-				"# Calls had the ids of several records in their bodies, so each is an attempt at all of them.\nbatch: true"},
+				"# Calls had the ids of several records in their bodies, so each is an attempt at all of them.\nbatch: true\n" +
+				"# If the answers say of each record what became of it, as those of bulk APIs do, describe them under items\n" +
+				"# (docs/real-services.md): a consumer that looks at the status alone loses records there."},
 		{"tokens and look-ups", "", []workload.Called{about(1, "PUT", "/a/{id}", inPath), other("POST", "/oauth/token"),
 			other("GET", "/customers/7"), other("GET", "/customers/8"), other("GET", "/customers/9")},
 			"# 1 call with a record's id: PUT /a/*.\nid: {in: path}\n" +

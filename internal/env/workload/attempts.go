@@ -345,8 +345,8 @@ func (a *Attempts) foresee(events []history.Event) []foreseen {
 	return all
 }
 
-// refuse uses up what a call does that is refused because of attempt of. If that is a planned failure that passes, it is
-// one such failure of each record: otherwise a call might have to be repeated as often as it has records.
+// refuse uses up what a call does that is refused because of attempt of. If that is a planned failure that passes, it
+// is one such failure of each record: otherwise a call might have to be repeated as often as it has records.
 func (a *Attempts) refuse(events []history.Event, all []foreseen, of int) {
 	if !all[of].passes() {
 		a.use(&events[of], all[of])

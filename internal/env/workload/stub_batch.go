@@ -2,8 +2,8 @@ package workload
 
 // A call that is an attempt at each of several records, such as a bulk insert. The history has it as a transaction of
 // the downstream. A call that is refused takes effect for none of its records, and does not say because of which: the
-// transaction is aborted. Otherwise it is committed. All attempts in it have succeeded then, or each has its own outcome
-// if the answer has an item for each record.
+// transaction is aborted. Otherwise it is committed. All attempts in it have succeeded then, or each has its own
+// outcome if the answer has an item for each record.
 //
 //	read ── start a, start b … ── decide ── end a, end b … ── commit, or abort ── write
 
@@ -61,8 +61,9 @@ func (c *Calls) batch(r *call) []byte {
 // element matches the number of an element of a list in a path.
 var element = regexp.MustCompile(`\[\d+\]`)
 
-// batch is what a call for several records has in its body: the records, each once and None for each that has no id, and
-// of which of them each of its elements is. hidden: there may be one more record without an id, which nothing shows.
+// batch is what a call for several records has in its body: the records, each once and None for each that has no id,
+// and of which of them each of its elements is. hidden: there may be one more record without an id, which nothing
+// shows.
 type batch struct {
 	records  []int32
 	elements []int

@@ -77,8 +77,8 @@ func TestCallsForSeveralRecords(t *testing.T) {
 	}
 }
 
-// A call that is refused uses up a failure that passes of each of its records: a consumer that repeats calls as they are
-// needs as many as one record does, and not as many as all of them together.
+// A call that is refused uses up a failure that passes of each of its records: a consumer that repeats calls as they
+// are needs as many as one record does, and not as many as all of them together.
 func TestARefusalCountsForEachRecord(t *testing.T) {
 	b := newCalls(t, &plan.Plan{Records: []plan.Record{
 		{Outcome: history.OutcomeTransient, Failures: 2}, {Outcome: history.OutcomeRateLimited, Failures: 1},
