@@ -26,9 +26,7 @@ type Line struct {
 
 // learned is a contract in the making.
 type learned struct {
-	seen *seen
-	// unread is what was seen with records that can't be read: seen itself, unless the consumer halts at those.
-	unread  *seen
+	watching
 	subject *scenarios.SubjectFile
 	lines   []Line
 	// path and text are the subject file.
@@ -44,8 +42,8 @@ type learned struct {
 
 // propose writes down what was seen, also with records that can't be read. Ordering is left to the judge; see
 // strengthen.
-func propose(s, unread *seen, subject *scenarios.SubjectFile, found map[string]string) *learned {
-	l := &learned{seen: s, unread: unread, subject: subject, found: found}
+func propose(w watching, subject *scenarios.SubjectFile, found map[string]string) *learned {
+	l := &learned{watching: w, subject: subject, found: found}
 	l.names()
 	if subject.Observe != scenarios.ObserveWire {
 		l.client = l.repeats()
@@ -168,7 +166,7 @@ func mode(all []int) (number, times int) {
 	return number, times
 }
 
-// attempts counts the attempts of records that failed each time and came to an end.
+// attempts counts the attempts of records that failed each time and came to an end. One without an attempt did not fail.
 func (l *learned) attempts() {
 	var counts []int
 	open := 0
@@ -177,7 +175,9 @@ func (l *learned) attempts() {
 			open++
 			continue
 		}
-		counts = append(counts, len(r.tries))
+		if len(r.tries) > 0 {
+			counts = append(counts, len(r.tries))
+		}
 	}
 	counter := history.CounterMemory
 	switch promised := l.subject.Contract; {
@@ -285,7 +285,8 @@ type fate struct{ retried, deadLettered, finished, open int }
 
 func (f fate) of() int { return f.retried + f.deadLettered + f.finished + f.open }
 
-// after counts what came after the first answer of this outcome.
+// after counts what came after the first answer of this outcome. It leaves out records that nothing came of because
+// their process ended by itself.
 func (s *seen) after(outcome history.Outcome) fate {
 	var f fate
 	for i := range s.records {
@@ -299,11 +300,16 @@ func (s *seen) after(outcome history.Outcome) fate {
 			f.deadLettered++
 		case s.finished(r):
 			f.finished++
-		default:
+		case !s.crashedAfter(r.tries[at]):
 			f.open++
 		}
 	}
 	return f
+}
+
+// crashedAfter reports whether the process that made this try ended by itself later.
+func (s *seen) crashedAfter(t try) bool {
+	return slices.ContainsFunc(s.crashes, func(c crash) bool { return c.instance == t.by.instance && c.at >= t.begin })
 }
 
 // failures are the outcomes that stand for answers, in the order in which they are written.
@@ -459,24 +465,24 @@ func ending(code int, signal string) string {
 // poison is about values that can't be read, and records without a value.
 func (l *learned) poison() {
 	l.unreadable()
-	skipped, fell, all := 0, 0, l.unread.marked(history.Tombstone)
+	skipped, fell, all := 0, 0, l.nulls.marked(history.Tombstone)
 	for _, r := range all {
 		switch {
 		case r.deadLetters > 0 || len(r.tries) > 0:
-		case l.unread.fellAt(r):
+		case l.nulls.fellAt(r):
 			fell++
-		case l.unread.finished(r):
+		case l.nulls.finished(r):
 			skipped++
 		}
 	}
-	if l.unread.haltsAtNull() {
-		l.wonder("it halts at a record without a value, and what is behind it waits: %s", l.stopping())
+	if l.nulls.haltsAtNull() && !l.unread.haltsAtUnreadable() {
+		l.wonder("it halts at a record without a value, and what is behind it waits: %s", l.nulls.stopping())
 	}
 	if fell > 0 {
 		l.wonder("%d of %d records without a value were committed, and nothing behind them was tried then: %s", fell,
-			len(all), l.stopping())
+			len(all), l.nulls.stopping())
 	}
-	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.unread.unnamed() {
+	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.nulls.unnamed() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
 			skipped, skipped)
 	}
@@ -520,7 +526,7 @@ func (l *learned) unreadable() {
 		l.wonder("it commits records that it can't read, without an attempt or a dead letter: %d of %d", n, n)
 	case l.unread.haltsAtUnreadable():
 		l.promise("poison", string(history.PoisonHalt), "In %d of %d partitions with an unreadable record that it was "+
-			"handed, nothing was committed past that record, and %s.", len(places), len(places), l.stopping())
+			"handed, nothing was committed past that record, and %s.", len(places), len(places), l.unread.stopping())
 		l.wonder("it halts at a record that it can't read, and what is behind it waits: in %s",
 			units.Plural(int64(len(places)), "partition", "partitions"))
 	default:
@@ -532,13 +538,13 @@ func (l *learned) unreadable() {
 }
 
 // stopping tells how the consumer halted.
-func (l *learned) stopping() string {
-	switch ends := l.unread.crashes; {
+func (s *seen) stopping() string {
+	switch ends := s.crashes; {
 	case len(ends) > 0:
 		return fmt.Sprintf("its processes ended by themselves (%s, with %s)",
 			units.Plural(int64(len(ends)), "time", "times"), ending(ends[0].code, ends[0].text))
-	case l.unread.left > 0:
-		return fmt.Sprintf("it left its group (%s)", units.Plural(int64(l.unread.left), "time", "times"))
+	case s.left > 0:
+		return fmt.Sprintf("it left its group (%s)", units.Plural(int64(s.left), "time", "times"))
 	}
 	return "its processes stayed up, and in their group"
 }

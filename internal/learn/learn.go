@@ -107,31 +107,52 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 // learn proposes the contract of a subject whose names are known.
 func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.SubjectFile,
 	found map[string]string) error {
-	s, source, err := c.watch(ctx, report, subject, nil)
+	w, err := watchTwice(func(sets ...string) (*seen, history.Source, error) { return c.watch(ctx, report, subject, sets) })
 	if err != nil {
 		return err
 	}
-	unread := s
-	if s.halts() {
-		if s, source, err = c.watch(ctx, report, subject, readable()); err != nil {
-			return err
-		}
-	}
-	if err := s.nothing(subject); err != nil {
+	if err := w.nothing(subject); err != nil {
 		return err
 	}
-	l := propose(s, unread, subject, found)
+	l := propose(w, subject, found)
 	l.path, l.text = c.File, c.Text
-	if err := l.strengthen(source); err != nil {
+	if err := l.strengthen(w.source); err != nil {
 		return err
 	}
-	report.Records = len(s.records)
+	report.Records = len(w.records)
 	ended := report.untested(ctx, l.test(ctx, *c, report))
 	l.arrange()
 	report.Lines, report.Odd = l.lines, append(report.Odd, l.odd...)
 	report.Text = Splice(c.Text, Contract(l.lines))
 	report.Subject, err = l.file()
 	return cmp.Or(err, ended)
+}
+
+// watching is what was seen of a consumer that ran without faults.
+type watching struct {
+	*seen
+	source history.Source
+	// unread is what was seen with records that can't be read, nulls with records without a value: seen itself, unless the
+	// consumer halts at those, and what is behind them waits.
+	unread, nulls *seen
+}
+
+// watchTwice runs the consumer, and runs it again without the records at which it halts.
+func watchTwice(run func(sets ...string) (*seen, history.Source, error)) (w watching, err error) {
+	if w.seen, w.source, err = run(); err != nil {
+		return w, err
+	}
+	w.unread, w.nulls = w.seen, w.seen
+	if w.haltsAtNull() && (len(w.crashes) > 0 || !w.haltsAtUnreadable()) {
+		if w.seen, w.source, err = run(no("tombstones")); err != nil {
+			return w, err
+		}
+		w.unread = w.seen
+	}
+	if w.haltsAtUnreadable() {
+		w.seen, w.source, err = run(readable()...)
+	}
+	return w, err
 }
 
 // watch runs the consumer without faults, with these settings of the scenario, and returns what was seen of it.
@@ -212,8 +233,11 @@ func (c *Config) options(name string, text []byte, subject *scenarios.SubjectFil
 
 // readable leaves out the records without a readable id.
 func readable() []string {
-	return []string{"workload.garbage=0%", "workload.tombstones=0%", "workload.malformed.share=0%"}
+	return []string{no("garbage"), no("tombstones"), no("malformed.share")}
 }
+
+// no leaves out the records of a kind.
+func no(kind string) string { return "workload." + kind + "=0%" }
 
 // least returns the subject with a contract that promises nothing but names and kinds, so that the run waits for
 // whatever the consumer does.

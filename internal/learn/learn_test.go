@@ -48,6 +48,8 @@ type habits struct {
 	// falls says that its process ends at a record without a value, or one that can't be read, which auto-commit has
 	// committed. sleeps says that its loop ends there, and the process stays.
 	falls, sleeps bool
+	// dies says that its process ends at each record without a value, before it commits anything behind it.
+	dies bool
 	// ignoresTERM says that it has to be killed in the end.
 	ignoresTERM bool
 	// overtakes says that a record that fails waits while those behind it, of its key too, are processed.
@@ -130,6 +132,10 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	s.event(history.KindAcked, func(e *history.Event) { place(e); e.Instance = history.None })
 	s.audits = append(s.audits, func(e *history.Event) { place(e); e.Instance, e.Topic, e.KeyHash = history.None, 0, 7 })
 	s.event(history.KindFetched, func(e *history.Event) { place(e); e.Record, e.Aux = history.None, offset })
+	if s.dies && flags.Has(history.Tombstone) {
+		s.event(history.KindInstanceExited, func(e *history.Event) { e.Code = 1 })
+		s.halted = [2]bool{true, true}
+	}
 	if s.halts && flags.Has(history.Garbage) || s.haltsAtNothing && flags.Has(history.Tombstone) {
 		s.halted[partition] = true
 	}
@@ -270,22 +276,32 @@ func (s *simulation) other(place func(*history.Event)) {
 // watch returns what is proposed for a consumer with these habits.
 func watch(t *testing.T, how habits) *learned {
 	t.Helper()
-	s, source, subject, text := simulate(t, how, true)
-	unread := s
-	if s.halts() {
-		s, source, _, _ = simulate(t, how, false)
+	var subject *scenarios.SubjectFile
+	var text []byte
+	w, err := watchTwice(func(sets ...string) (s *seen, source history.Source, _ error) {
+		s, source, subject, text = simulate(t, how, sets...)
+		return s, source, nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	l := propose(s, unread, subject, nil)
+	l := propose(w, subject, nil)
 	l.path, l.text = "subject.yaml", text
-	if err := l.strengthen(source); err != nil {
+	if err := l.strengthen(w.source); err != nil {
 		t.Fatal(err)
 	}
 	l.arrange()
 	return l
 }
 
-// simulate returns what is seen of a consumer with these habits, with records that can't be read or without.
-func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source, *scenarios.SubjectFile, []byte) {
+// only is what was seen, with records that can't be read or without.
+func only(s *seen) watching { return watching{seen: s, unread: s, nulls: s} }
+
+// leavesOut are the settings that leave out records of a kind.
+var leavesOut = map[history.Flags]string{history.Garbage: no("garbage"), history.Tombstone: no("tombstones")}
+
+// simulate returns what is seen of a consumer with these habits, without the kinds of records that sets leave out.
+func simulate(t *testing.T, how habits, sets ...string) (*seen, history.Source, *scenarios.SubjectFile, []byte) {
 	t.Helper()
 	text := []byte("name: it\nkind: process\ncommand: [it]\ncontract: {" + how.promised + "}\n")
 	subject, err := scenarios.ParseSubject("subject.yaml", text)
@@ -313,10 +329,15 @@ func simulate(t *testing.T, how habits, unreadable bool) (*seen, history.Source,
 			sim.take(number, planned, 0)
 			number++
 		}
-		if unreadable {
-			sim.take(number, history.OutcomeSuccess, history.Garbage)
-			sim.take(number+1, history.OutcomeSuccess, history.Tombstone)
-			number += 2
+		kinds := []history.Flags{history.Garbage, history.Tombstone}
+		if how.dies { // before it comes to the others
+			slices.Reverse(kinds)
+		}
+		for _, kind := range kinds {
+			if !slices.Contains(sets, leavesOut[kind]) {
+				sim.take(number, history.OutcomeSuccess, kind)
+				number++
+			}
 		}
 	}
 	sim.now += time.Minute
@@ -377,8 +398,8 @@ func TestAttemptsAreCountedAcrossRestarts(t *testing.T) {
 		before, after int // attempts before and after the restart
 		stored, under bool
 	}{{1, 3, true, true}, {1, 4, false, false}, {0, 3, false, true}} {
-		sim, source, subject, text := simulate(t, usual(), false)
-		l := propose(sim, sim, subject, nil)
+		sim, source, subject, text := simulate(t, usual(), readable()...)
+		l := propose(only(sim), subject, nil)
 		l.path, l.text = "subject.yaml", text
 		restarted := &simulation{habits: usual(), seen: newSeen()}
 		restarted.seen.header = source.Header()
@@ -446,6 +467,57 @@ func (s *simulation) restart(number int32, before, after int) {
 	}
 }
 
+// What became of a record at which its process ended tells nothing of the answer, and one that was committed without an
+// attempt nothing of the number of attempts.
+func TestRecordsThatTellNothing(t *testing.T) {
+	t.Parallel()
+	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range []struct {
+		crashes []crash
+		want    []string
+	}{{nil, []string{"classes"}}, {[]crash{{at: 4, instance: 1}, {at: 2}}, []string{"classes"}},
+		{[]crash{{at: 4}}, nil}} {
+		s := newSeen()
+		*s.record(0) = record{planned: history.OutcomeExhausted}
+		s.committed[place{}] = 1
+		*s.record(1) = record{planned: history.OutcomeTimeout, offset: 1,
+			tries: []try{{begin: 3, end: 3, outcome: history.OutcomeTimeout}}}
+		s.crashes = one.crashes
+		l := &learned{watching: only(s), subject: subject}
+		l.attempts()
+		l.classes()
+		var keys []string
+		for _, line := range l.lines {
+			keys = append(keys, line.Key)
+		}
+		if !slices.Equal(keys, one.want) {
+			t.Errorf("%v: %v, want %v", one.crashes, l.lines, one.want)
+		}
+	}
+}
+
+// A process that ended by itself halted at an unreadable record only if everything before that came to an end.
+func TestEndsAtAnotherRecord(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		before  history.Outcome
+		crashes []crash
+		halts   bool
+	}{{history.OutcomeTimeout, nil, true}, {history.OutcomeTimeout, []crash{{}}, false},
+		{history.OutcomeSuccess, []crash{{}}, true}} {
+		s := newSeen()
+		*s.record(0) = record{tries: []try{{outcome: one.before}}}
+		*s.record(1) = record{flags: history.Garbage, offset: 1, handed: 1}
+		s.crashes, s.drained = one.crashes, time.Minute
+		if s.haltsAtUnreadable() != one.halts {
+			t.Errorf("%v: want %t", one, one.halts)
+		}
+	}
+}
+
 // Dead letters of which none has an id are promised, too, where no call shows which records failed.
 func TestDeadLettersWithoutACall(t *testing.T) {
 	t.Parallel()
@@ -458,7 +530,7 @@ func TestDeadLettersWithoutACall(t *testing.T) {
 		*s.record(0) = record{flags: history.Garbage}
 		*s.record(1) = record{flags: history.Garbage, offset: 1}
 		s.lettersUnnamed = letters
-		l := &learned{seen: s, subject: subject}
+		l := &learned{watching: only(s), subject: subject}
 		l.deadLetters()
 		if len(l.lines) != 1 || l.lines[0].Open == promised {
 			t.Errorf("%d dead letters: %+v", letters, l.lines)
@@ -473,8 +545,8 @@ func TestEffectsThatAreNotThere(t *testing.T) {
 	for _, found := range []map[string]string{nil, {"contract.effects": "Seen."}} {
 		how := usual()
 		how.promised = "effects: {topic: results}"
-		s, source, subject, text := simulate(t, how, true)
-		l := propose(s, s, subject, found)
+		s, source, subject, text := simulate(t, how)
+		l := propose(only(s), subject, found)
 		l.path, l.text = "subject.yaml", text
 		if err := l.strengthen(source); err != nil {
 			t.Fatal(err)
@@ -520,6 +592,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"retries-without-id": func(h *habits) { h.skips, h.calls = true, 3 },
 		"halts":              func(h *habits) { h.halts = true },
 		"halts-at-nothing":   func(h *habits) { h.haltsAtNothing = true },
+		"dies-at-nothing":    func(h *habits) { h.dies, h.skips = true, true },
 		"ignores-TERM":       func(h *habits) { h.ignoresTERM = true },
 		"overtakes":          func(h *habits) { h.overtakes = true },
 		"dawdles":            func(h *habits) { h.dawdles = true },
@@ -894,7 +967,7 @@ downstreams:
 		t.Fatal(err)
 	}
 	l := watch(t, usual())
-	again := propose(l.seen, l.seen, subject, nil)
+	again := propose(only(l.seen), subject, nil)
 	again.path, again.text = "subject.yaml", text
 	learned, err := again.file()
 	if err != nil {

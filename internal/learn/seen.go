@@ -101,9 +101,10 @@ type stop struct {
 }
 
 type crash struct {
-	at   time.Duration
-	code int
-	text string
+	at       time.Duration
+	instance int16
+	code     int
+	text     string
 }
 
 // varying matches what differs in lines of a log that say the same: times, numbers and ids.
@@ -333,7 +334,7 @@ func (w *walker) process(e *history.Event) {
 	case term:
 		w.stops = append(w.stops, stop{took: e.Time - time.Duration(max(e.Aux, 0)) - asked, code: int(e.Code), text: e.Text})
 	case !e.Flags.Has(history.Expected):
-		w.crashes = append(w.crashes, crash{at: e.Time, code: int(e.Code), text: e.Text})
+		w.crashes = append(w.crashes, crash{at: e.Time, instance: e.Instance, code: int(e.Code), text: e.Text})
 	}
 }
 
@@ -386,24 +387,33 @@ func (s *seen) halted(r *record) bool {
 // least.
 func (s *seen) haltsAtUnreadable() bool { return s.haltsAt(history.Garbage) }
 
-// haltsAtNull is the same of records without a value, for a consumer that does not halt at unreadable ones: where it
-// does, those without a value wait behind them.
-func (s *seen) haltsAtNull() bool { return !s.haltsAtUnreadable() && s.haltsAt(history.Tombstone) }
+// haltsAtNull is the same of records without a value. Of a consumer that halts at unreadable ones, it may only say that
+// those without a value wait behind them.
+func (s *seen) haltsAtNull() bool { return s.haltsAt(history.Tombstone) }
 
-// halts reports whether what is behind such a record waits, so that most was not seen.
-func (s *seen) halts() bool { return s.haltsAtUnreadable() || s.haltsAtNull() }
-
+// haltsAt reports whether the consumer halted at each record of this kind that it was handed. If its processes ended by
+// themselves, that may have been at another record: so one of these must be the first that was left in its partition.
 func (s *seen) haltsAt(flag history.Flags) bool {
-	halted := 0
+	halted, first := 0, len(s.crashes) == 0
 	for _, r := range s.marked(flag) {
 		switch {
 		case s.halted(r):
 			halted++
+			first = first || s.firstLeft(r)
 		case r.handed > 0:
 			return false
 		}
 	}
-	return halted > 0 && !s.shared
+	return halted > 0 && first && !s.shared
+}
+
+// firstLeft reports whether everything before the record in its partition came to an end.
+func (s *seen) firstLeft(r *record) bool {
+	return !slices.ContainsFunc(s.records, func(before record) bool {
+		return before.at == r.at && before.offset >= 0 && before.offset < r.offset && !s.finished(&before) &&
+			before.deadLetters == 0 &&
+			!slices.ContainsFunc(before.tries, func(t try) bool { return t.outcome == history.OutcomeSuccess })
+	})
 }
 
 // of returns the records that were planned so and have a readable value.

@@ -123,7 +123,7 @@ func TestWhatIsGivenUpMayBeInATable(t *testing.T) {
 		s := stated(nil, []string{"insert"})
 		s.records[1].tries[0].outcome, s.records[1].tries[0].end = history.OutcomePermanent, 1
 		s.committed[place{}] = 2
-		l := &learned{seen: s, subject: subject}
+		l := &learned{watching: only(s), subject: subject}
 		if l.classes(); len(l.odd) != 1 || !strings.HasSuffix(l.odd[0], want) {
 			t.Errorf("%s: %q, want %q", downstream, l.odd, want)
 		}
