@@ -143,6 +143,9 @@ var uri = Environment.GetEnvironmentVariable("WAREHOUSE_URI");`},
 		"rust": {[]string{"Cargo.toml", "[package]\nname = \"orders\"\n", "src/main.rs",
 			`let brokers = env::var("KAFKA_HOSTS")?; let group = std::env::var_os("GROUP");`},
 			"KAFKA_HOSTS - - GROUP -"},
+		"a search index": {append(python, "indexer.py", `import os
+os.getenv('KAFKA_BROKERS'), os.getenv('ELASTIC_APM_SERVER_URL'), os.getenv('ES_INDEX'), os.getenv('OPENSEARCH_TIMEOUT')
+hosts = os.getenv('OPENSEARCH_HOSTS', 'http://localhost:9200')`), "KAFKA_BROKERS - - - OPENSEARCH_HOSTS"},
 		"nothing else is taken for one": {append(python, "consumer.py", `import os
 os.environ["SCHEMA_REGISTRY_URL"], os.environ["DATABASE_URL"], os.environ["GROUP_INSTANCE_ID"], os.environ["LOG_TOPICS"]
 os.environ["RETRY_TOPIC"], os.environ["DLQ_ENABLED"], os.environ["ON_DLQ_FAILURE"], os.environ["OUTPUT_TOPIC"]
@@ -209,6 +212,12 @@ func TestAnAddressInTheCode(t *testing.T) {
 	if text, err := ToLearn(folderOf(fixed), "orders", []string{"node", "app.js"}, Records{}); err != nil ||
 		!strings.Contains(string(text), says) || !strings.Contains(string(text), "\nlisten: {kafka: 9092}  # app.js has") {
 		t.Errorf("%v\n%s", err, text)
+	}
+	schemed := []string{"pom.xml", "<project>spring-kafka</project>", "Config.java",
+		`Map.of(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, "http://localhost:9092")`}
+	if text, err := ToLearn(folderOf(schemed), "orders", []string{"java"}, Records{}); err != nil ||
+		!strings.Contains(string(text), "\nlisten: {kafka: 9092}  # Config.java has the address localhost:9092") {
+		t.Errorf("an address with a scheme: %v\n%s", err, text)
 	}
 	elsewhere := []string{"package.json", "{}", "app.js", `const kafka = new Kafka({ brokers: ["kafka:9092"] })`}
 	if _, text := proposed(t, elsewhere...); !strings.Contains(text, "start it yourself") {

@@ -116,6 +116,9 @@ const (
 		`OTEL|OTLP|SENTRY|JAEGER|ZIPKIN|TEMPO|LOKI|PROMETHEUS|METRICS|TRACING|LOG|LOGS|VAULT|CONSUL|AUTH|OAUTH|OIDC|JWKS|` +
 		`TOKEN|PROXY|KAFKA|BROKERS?|BOOTSTRAP|STORE|CALLBACK|PUBLIC|CORS|ORIGINS?|` +
 		`FRONTEND|REDIRECT`
+	// searchIndex are names of addresses of a search index, whose clients take URLs by the name of hosts or nodes, too.
+	searchIndex = `(?:ES|ELASTIC(?:_?SEARCH)?|OPEN_?SEARCH)(?:_\w+)?_` +
+		`(?:URLS?|URIS?|ENDPOINTS?|HOSTS|NODES?|ADDRESS(?:ES)?)`
 )
 
 // roles are in the order in which a variable is given one.
@@ -137,6 +140,7 @@ func roles() []role {
 		{func(v *Variables) *Variable { return &v.Transactions }, words(`TRANSACTIONAL_ID(?:_PREFIX)?`), words(limitWords)},
 		{func(v *Variables) *Variable { return &v.Downstream }, words(`URL|URI|ENDPOINT`), words(limitWords + `|` +
 			otherKafka + `|` + otherURL)},
+		{func(v *Variables) *Variable { return &v.Downstream }, words(searchIndex), words(limitWords + `|APM|LOGS?|METRICS`)},
 		{listensAt, regexp.MustCompile(`^PORT$|(?:^|_)(?:HTTP|SERVER|APP|API|LISTEN|METRICS|HEALTH|ADMIN|MANAGEMENT)_PORT$`),
 			words(`KAFKA|DB|DATABASE|POSTGRES|POSTGRESQL|PG|MYSQL|MONGO|MONGODB|REDIS|PROXY|REST|REGISTRY`)},
 		{nil, words(`ADDR|ADDRESS|TARGET|HOST|HOSTPORT`), words(limitWords + `|` + otherKafka + `|` + otherURL +
@@ -350,7 +354,7 @@ func (v *Variables) give(one candidate, setting bool) bool {
 // inCode matches the address of a broker in code, at a port that Kafka usually has, and remark a line, or the end of a
 // line, that is a comment.
 var (
-	inCode = regexp.MustCompile("[\"'`]([\\w.-]+:(?:[123]?9092|909[345]))\\b")
+	inCode = regexp.MustCompile("[\"'`](?:\\w+://)?([\\w.-]+:(?:[123]?9092|909[345]))\\b")
 	remark = regexp.MustCompile(`(?m)(?:^|\s)//.*$|^\s*(?:#|\*|/\*).*$`)
 )
 
