@@ -518,6 +518,21 @@ func TestEndsAtAnotherRecord(t *testing.T) {
 	}
 }
 
+// Where nothing shows attempts, records that can't be read and are committed do not show that the consumer fell.
+func TestFallsAreSeenByAttempts(t *testing.T) {
+	t.Parallel()
+	for tries, fell := range map[int]bool{0: false, 1: true} {
+		s := newSeen()
+		*s.record(0) = record{tries: make([]try, tries)}
+		*s.record(1) = record{flags: history.Tombstone, offset: 1}
+		*s.record(2) = record{offset: 2}
+		s.committed[place{}] = 2
+		if s.fellAt(s.record(1)) != fell {
+			t.Errorf("%d attempts: want %t", tries, fell)
+		}
+	}
+}
+
 // Dead letters of which none has an id are promised, too, where no call shows which records failed.
 func TestDeadLettersWithoutACall(t *testing.T) {
 	t.Parallel()

@@ -354,8 +354,12 @@ func (s *seen) finished(r *record) bool {
 }
 
 // fellAt reports whether the record was committed, and the consumer may not have survived it: a process ended by itself
-// before anything behind it in its partition was tried, or nothing was. Auto-commit commits such records.
+// before anything behind it in its partition was tried, or nothing was. Auto-commit commits such records. Where nothing
+// shows attempts, it is not known.
 func (s *seen) fellAt(r *record) bool {
+	if !slices.ContainsFunc(s.records, func(one record) bool { return len(one.tries) > 0 }) {
+		return false
+	}
 	next, behind := time.Duration(0), false
 	for i := range s.records {
 		one := &s.records[i]
