@@ -361,7 +361,7 @@ func (c *backoff) sort(g *gap, r *record) {
 		}
 		c.length(g.k).all++
 		// If the process had the partition before, it may have kept its count. Then the promise is for a larger k.
-		if c.w.memory && c.w.seldom(r).hops == 0 && r.attempts > r.inSeries {
+		if c.w.memory && (c.w.seldom(r).hops == 0 && r.attempts > r.inSeries || r.inRun > r.inSeries) {
 			c.skip("count may have been carried over")
 			return
 		}

@@ -204,7 +204,7 @@ func (cs *chains) end(a *attempt, e *history.Event) {
 	f.open, f.tries, f.end, f.least = false, f.k, a.end, 0
 	f.unanswered = a.gone || a.outcome == history.OutcomeTimeout || a.outcome == history.OutcomeReset
 	if f.unanswered || class == classRetryable {
-		f.least = cs.least(f.k, a.outcome, time.Duration(e.Aux))
+		f.least = cs.least(f.k, a.outcome, a.told(e))
 	}
 	all, known := c.any[a.by]
 	if known {

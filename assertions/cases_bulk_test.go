@@ -28,6 +28,18 @@ func (b *builder) bulk(outcome history.Outcome, numbers ...int32) *builder {
 	return b
 }
 
+// left makes the client leave before the answers to the calls.
+func (b *builder) left(call func()) *builder {
+	from := len(b.events)
+	call()
+	for i := from; i < len(b.events); i++ {
+		if b.events[i].Kind == history.KindAttemptEnd {
+			b.events[i].Flags |= history.ClientGone
+		}
+	}
+	return b
+}
+
 // bulkCases are about consumers whose calls are for several records.
 func bulkCases() []testCase {
 	const fails, rejected = history.OutcomeTransient, history.OutcomePermanent
@@ -73,13 +85,7 @@ func bulkCases() []testCase {
 		}},
 		{"its client left before the answer, and repeats it", nil, func(b *builder) history.Source {
 			b.begin().send(0).send(1)
-			from := len(b.events)
-			b.bulk(history.OutcomeSuccess, 0, 1)
-			for i := from; i < len(b.events); i++ {
-				if b.events[i].Kind == history.KindAttemptEnd {
-					b.events[i].Flags |= history.ClientGone
-				}
-			}
+			b.left(func() { b.bulk(history.OutcomeSuccess, 0, 1) })
 			return b.bulk(history.OutcomeSuccess, 0, 1).commit(2).drain().done()
 		}},
 		{"a value without an id is in it, too", nil, func(b *builder) history.Source {
@@ -97,6 +103,84 @@ func bulkCases() []testCase {
 				b.bulk(fails, 0, 1).wait(100 * ms)
 			}
 			return b.done()
+		}},
+	}
+}
+
+// refusedCallCases are about calls for several records that were refused as a whole, or got no answer. They say nothing
+// about any of their records.
+func refusedCallCases() []testCase {
+	const success, fails, rejected = history.OutcomeSuccess, history.OutcomeTransient, history.OutcomePermanent
+	const result = history.OutcomeLogical
+	return []testCase{
+		{"a call fails once, and all of its records are dead-lettered", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(fails, 0, 1)
+			return b.letter(0).letter(1).commit(2).drain().done()
+		}},
+		{"it is refused with what is a result for one record", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				return b.begin().send(0).send(1).bulk(result, 0, 1).commit(2).drain().done()
+			}},
+		{"one with such a result is alone in its call", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(result, 0, 1).bulk(result, 0).bulk(success, 1)
+			return b.commit(2).drain().done()
+		}},
+		{"records are given up after a refused call, without a dead-letter topic", nil, func(b *builder) history.Source {
+			b.h.Contract().Envelope = ""
+			b.begin().send(0).send(1)
+			for range 3 {
+				b.bulk(fails, 0, 1)
+			}
+			return b.commit(2).drain().done()
+		}},
+		{"a record alone in its call, after others, is tried again", []string{"permanent-retried"},
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).bulk(success, 0, 1).send(2).bulk(rejected, 2)
+				return b.bulk(rejected, 2).letter(2).commit(3).drain().done()
+			}},
+		{"a call for others is refused between a record's own attempts", []string{"over-retried"},
+			func(b *builder) history.Source {
+				b.begin().send(0).sendTo(1, 0, 1).sendTo(2, 0, 2).fails(0, 2).bulk(fails, 1, 2)
+				b.wait(b.h.Contract().Backoff.Wait(2)).attempt(0, fails)
+				b.wait(b.h.Contract().Backoff.Wait(3)+5*ms).attempt(0, fails)
+				return b.letter(0).success(1).success(2).commit(3).drain().done()
+			}},
+		{"its record waits for as long as after all of its attempts, in another process", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).attempt(0, fails).revoke(0).as(1, 0).up().assign(0).fetch(0).fetch(1)
+				b.bulk(fails, 0, 1).attempt(0, fails).wait(b.h.Contract().Backoff.Wait(2) + 10*ms).success(0).success(1)
+				return b.commit(2).drain().done()
+			}},
+		{"a client leaves a call for several records, and counts anew", nil, func(b *builder) history.Source {
+			b.begin().send(0).send(1).left(func() { b.items(fails, fails) })
+			return b.fails(0, 3).letter(0).success(1).commit(2).drain().done()
+		}},
+		{"it is on its way in a broken link, and its record counted anew", nil, func(b *builder) history.Source {
+			fault := b.fault("network", "downstream", "link cut")
+			b.begin().send(0).send(1).fails(0, 2).breaks(fault).heals(fault)
+			b.wait(b.h.Contract().Backoff.Wait(2)).fails(0, 3).letter(0).bulk(fails, 1, none).success(1)
+			return b.commit(2).drain().done()
+		}},
+		{"its record was tried together with the one before it, which is not finished", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).items(fails, fails).sendTo(2, 1, 2).wait(150*ms).bulk(fails, 1, 2)
+				b.bulk(success, 1, 2).success(0).commitAll()
+				return b.drain().done()
+			}},
+		{"its records are tried alone, the later one first", []string{"reordered"}, func(b *builder) history.Source {
+			b.begin().send(0).send(1).bulk(fails, 0, 1)
+			return b.success(1).success(0).commit(2).drain().done()
+		}},
+		{"a client leaves its last attempt, without a dead-letter topic", nil, func(b *builder) history.Source {
+			b.h.Contract().Envelope = ""
+			b.begin().send(0).fails(0, 2).wait(b.h.Contract().Backoff.Wait(2) + 5*ms)
+			return b.left(func() { b.success(0) }).commit(1).drain().done()
+		}},
+		{"a client leaves before it is told how long to wait", nil, func(b *builder) history.Source {
+			b.begin().send(0).left(func() {
+				b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(time.Second)
+			})
+			return b.wait(105 * ms).success(0).commit(1).drain().done()
 		}},
 	}
 }

@@ -47,6 +47,10 @@ func exitCases() []testCase {
 		exiting("a permanent failure ends it, too", nil, func(b *builder) {
 			again(b.send(0).attempt(0, history.OutcomePermanent).exit(1))
 		}),
+		exiting("a call for several records that is refused ends nothing", nil, func(b *builder) {
+			b.send(0).send(1).bulk(history.OutcomePermanent, 0, 1).success(0).success(1).commit(2).wait(6 * time.Second)
+			b.sendTo(2, 1, 1).success(2).commitAll()
+		}),
 		exiting("what has attempts left ends nothing", nil, func(b *builder) {
 			b.send(0).fails(0, 2).wait(205 * ms).success(0).commit(1)
 		}),

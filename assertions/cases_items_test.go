@@ -86,6 +86,9 @@ func itemsCases() []testCase {
 			b.begin().send(0).send(1).items(good, fails)
 			return wait(b, 1).items(absent, fails).letter(1).commit(2).drain().done()
 		}},
+		{"a result is one for its item alone", nil, func(b *builder) history.Source {
+			return b.begin().send(0).send(1).items(history.OutcomeLogical, good).commit(2).drain().done()
+		}},
 		{"an item is repeated without a wait", []string{"backoff-early"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).items(good, fails)
 			return b.items(absent, good).commit(2).drain().done()

@@ -26,7 +26,7 @@ func TestCases(t *testing.T) {
 		classCases(), backoffCases(),
 		letterCases(), hurriedCases(), handedLateCases(), repeatCases(),
 		orderCases(), replayCases(), envelopeless(), transactionCases(), batchCases(), bulkCases(),
-		itemsCases(), abortCases(),
+		itemsCases(), refusedCallCases(), abortCases(),
 		metadataCases(),
 		hopCases(),
 		memberCases(), aloneCases(), outsideCases(), hiddenCases(),

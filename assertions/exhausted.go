@@ -49,10 +49,10 @@ func (c *exits) observe(e *history.Event) {
 }
 
 // note notes a failed attempt that was the last of its series. An attempt that may belong to an earlier assignment, or
-// to several series, proves nothing.
+// to several series, proves nothing, and neither does one in a call for several records.
 func (c *exits) note(a *attempt) {
-	if a == nil || a.stray || a.life != c.w.record(a.number).lives || c.w.record(a.number).has(markMixed) ||
-		c.w.record(a.number).several() {
+	if a == nil || a.stray || a.within.isForSeveral() || a.life != c.w.record(a.number).lives ||
+		c.w.record(a.number).has(markMixed) || c.w.record(a.number).several() {
 		return
 	}
 	switch c.w.classes[a.outcome] {

@@ -76,7 +76,7 @@ func (c *ordering) observe(*history.Event) {
 	if a != nil && a.within != nil {
 		c.join(a)
 	}
-	if a == nil || !a.fresh || a.stray || a.early {
+	if a == nil || !a.fresh || a.renewed || a.stray || a.early {
 		return
 	}
 	r := c.w.record(a.number)

@@ -152,6 +152,8 @@ type attempt struct {
 	returned bool
 	// before is the previous attempt, as far as it was known when this one started.
 	before former
+	// renewed: if it begins a series, it is not the first attempt in its delivery that says something about the record.
+	renewed bool
 	// within is the transaction that it is in, if it is a write to an output topic.
 	within *transaction
 	// Set when it ends.
@@ -222,6 +224,10 @@ func (w *state) startAttempt(e *history.Event) {
 		return
 	}
 	moved := r.attempts > 0 && r.held != by
+	if moved || r.delivery != delivery {
+		r.traits &^= traitRenewed
+	}
+	a.renewed = r.traits&traitRenewed != 0
 	a.unsettled = r.has(markUnsettled) || w.denied(by, &a.before, r)
 	a.fresh = r.inSeries == 0 || a.unsettled || r.has(markOver) || w.memory && (moved || r.delivery != delivery)
 	if moved {
@@ -254,7 +260,9 @@ type unnamed struct {
 // learn only later which record lies there.
 func (w *state) startUnnamed(e *history.Event) {
 	if e.InBatch() {
-		w.join(e).unnamed = true
+		t := w.join(e)
+		t.unnamed = true
+		w.bulk = w.bulk || t.isForSeveral()
 	}
 	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
 	if r := w.exemptAt(one.place); r != nil {
@@ -394,8 +402,8 @@ func (w *state) endAttempt(e *history.Event) {
 	a.withheld = e.Flags.Has(history.Withheld)
 	w.attempt = a
 	if a.life != r.lives {
-		if w.ends(a) {
-			w.outlived(r, a.life, a.start, a.end)
+		if !a.within.isForSeveral() {
+			w.concludeAlone(r, a)
 		}
 		return
 	}
@@ -408,9 +416,17 @@ func (w *state) endAttempt(e *history.Event) {
 		}
 	}
 	if e.Outcome == history.OutcomeRateLimited {
-		w.told[e.Record] = time.Duration(e.Aux)
+		w.told[e.Record] = a.told(e)
 	}
 	w.conclude(r, a)
+}
+
+// told is the Retry-After that the attempt's client got with the answer.
+func (a *attempt) told(e *history.Event) time.Duration {
+	if a.gone {
+		return 0
+	}
+	return time.Duration(e.Aux)
 }
 
 // conclude notes which obligations the attempt's outcome ends.
@@ -419,23 +435,37 @@ func (w *state) conclude(r *record, a *attempt) {
 		w.finished(r, a.end) // a subject that looks finds its work done, and needs no other attempt; it may make one
 		return
 	}
+	if a.gone || w.classes[a.outcome] != classSuccess {
+		if !a.within.keep(a) {
+			w.concludeAlone(r, a)
+		}
+		return
+	}
 	if !w.ends(a) {
 		return
 	}
-	switch w.classes[a.outcome] {
-	case classRetryable:
-		w.finished(r, a.end) // but it does not end the series: another attempt would be one too many
+	a.lastSuccess = w.lastSuccess(r)
+	r.successes = bump(r.successes)
+	w.setSuccess(r, a.end)
+	if a.within != nil && a.within.succeeded(a.number) {
+		r.flags |= markOver | markJoined // it is finished when its transaction is committed
 		return
-	case classSuccess:
-		a.lastSuccess = w.lastSuccess(r)
-		r.successes = bump(r.successes)
-		w.setSuccess(r, a.end)
-		if a.within != nil && a.within.succeeded(a.number) {
-			r.flags |= markOver | markJoined // it is finished when its transaction is committed
-			return
-		}
 	}
 	w.terminal(r, a.end)
+}
+
+// concludeAlone notes which obligations an outcome ends that is not a success, or of which the client does not know, or
+// any of an attempt in an earlier replay generation.
+func (w *state) concludeAlone(r *record, a *attempt) {
+	switch {
+	case !w.ends(a):
+	case a.life != r.lives:
+		w.outlived(r, a.life, a.start, a.end)
+	case a.gone, w.classes[a.outcome] == classRetryable:
+		w.finished(r, a.end) // but it does not end the series: another attempt would be one too many
+	default:
+		w.terminal(r, a.end)
+	}
 }
 
 // mayBeAttempt is the largest number that the attempt may have in the subject's count. An attempt of an earlier
@@ -451,18 +481,18 @@ func (w *state) mayBeAttempt(a *attempt) int {
 // ends reports whether the attempt's outcome is terminal by itself, without a dead letter to follow. An answer for
 // which the client no longer waited is not conclusive.
 func (w *state) ends(a *attempt) bool {
-	// Without a dead-letter topic, giving up is the end, unless the process exits instead.
-	givesUp := !w.contract.HasDLQ() && !w.contract.ExitsExhausted
+	givesUp := w.givesUp()
 	switch class := w.classes[a.outcome]; {
-	case class == classRetryable:
+	case a.gone, class == classRetryable: // to a client that has left, it is a failure without an answer
 		return givesUp && w.contract.MaxAttempts > 0 && w.mayBeAttempt(a) >= w.contract.MaxAttempts
-	case a.gone:
-		return false
 	default:
 		return class == classSuccess || class == classLogical && w.contract.LogicalEnds() ||
 			givesUp && (class == classPermanent || class == classLogical)
 	}
 }
+
+// givesUp reports whether giving up is the end: there is no dead-letter topic, and the process does not exit instead.
+func (w *state) givesUp() bool { return !w.contract.HasDLQ() && !w.contract.ExitsExhausted }
 
 func (w *state) startAudit(e *history.Event) {
 	if e.Topic < 0 || int(e.Topic) >= len(w.audits) {

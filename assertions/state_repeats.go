@@ -94,9 +94,10 @@ func newRepeats(c *history.Contract) *repeats {
 	return &repeats{most: c.Calls, current: map[int32]repeatedAttempt{}, series: map[int32]int{}}
 }
 
-// mayHideRepeats reports whether calls between from and to may have been taken for attempts, or the other way round.
+// mayHideRepeats reports whether calls between from and to may have been taken for attempts, or the other way round, or
+// the process may have begun to count again, after a call for several records of which no answer came.
 func (w *state) mayHideRepeats(number int32, instance int16, from, to time.Duration) (why string, hides bool) {
-	if w.repeats == nil {
+	if w.repeats == nil && !w.bulk {
 		return "", false
 	}
 	return w.answersHidden(number, instance, from, to)

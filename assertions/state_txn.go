@@ -48,6 +48,8 @@ type transaction struct {
 	endings []ending
 	// tried are the records with attempts that are writes in the transaction.
 	tried map[int32]joinedAttempts
+	// ends are the ends of the attempts of a call for several records that did not succeed.
+	ends []attempt
 	// unnamed: it has attempts of records without an id.
 	unnamed bool
 	// begun: there was a request of it. refused: one was refused, so it can't be committed any more, or its end was.
@@ -139,6 +141,7 @@ func (w *state) joinAttempt(e *history.Event, r *record) *transaction {
 	}
 	t.tried[e.Record] = joinedAttempts{life: r.lives, successes: t.tried[e.Record].successes, began: e.Time}
 	w.batches = w.batches || len(t.tried) > 1
+	w.bulk = w.bulk || t.isForSeveral()
 	return t
 }
 
@@ -244,6 +247,7 @@ func (w *state) answerEnd(e *history.Event) {
 		w.settle(&t.writes[i], e)
 	}
 	w.countTried(t, e.Time)
+	w.concludeCall(t)
 	w.leaveUnknown(t)
 	t.clear()
 	if e.Flags.Has(history.Withheld) {
@@ -253,7 +257,7 @@ func (w *state) answerEnd(e *history.Event) {
 
 // clear begins the next transaction of the producer.
 func (t *transaction) clear() {
-	t.commits, t.writes, t.endings, t.tried = nil, nil, nil, nil
+	t.commits, t.writes, t.endings, t.tried, t.ends = nil, nil, nil, nil, nil
 	t.begun, t.refused, t.aborting, t.unnamed = false, false, false, false
 	t.number++
 }
@@ -286,12 +290,14 @@ func (w *state) abort(t *transaction) {
 	for i := range t.writes {
 		w.takeBack(&t.writes[i], since)
 	}
+	if t.isCall() && since == endless {
+		w.refuseCall(t)
+		t.clear()
+		return // its process still has the records, and what it has finished before
+	}
 	w.undo(t, since)
 	w.leaveUnknown(t)
 	t.clear()
-	if t.producer >= history.FirstBatch {
-		return // a call for several records: its process still has them, and what it has finished before
-	}
 	w.disturbHeld(t.by.instance)
 	w.loseHeld(t.by)
 }
