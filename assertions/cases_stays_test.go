@@ -106,7 +106,35 @@ func stayCases() []testCase {
 		}),
 	}
 	return append(append(append(cases, repeatingCases()...), refusedCases()...),
-		append(stopCodeCases(), leavingCases()...)...)
+		append(append(stopCodeCases(), leavingCases()...), desertedCases()...)...)
+}
+
+// desertedCases: standing still is proven at once when no process is left that could move.
+func desertedCases() []testCase {
+	soon := func(tell func(*builder)) func(*builder) history.Source {
+		return func(b *builder) history.Source {
+			b.begin().send(0)
+			tell(b)
+			return b.phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms).done()
+		}
+	}
+	return []testCase{
+		{"all processes fall", []string{"crashed", "stalled"}, soon(func(b *builder) {
+			b.as(1, 0).up().falls(1, "").as(0, 0).falls(1, "").as(0, 1).up().falls(1, "")
+		})},
+		{"one of two falls", []string{"crashed"}, soon(func(b *builder) { b.as(1, 0).up().as(0, 0).falls(1, "") })},
+		{"one falls, and the harness ended the other", []string{"crashed"}, soon(func(b *builder) {
+			b.as(1, 0).up().kill().as(0, 0).falls(1, "")
+		})},
+		{"all fall, as their contract says, and would be started again", nil, soon(func(b *builder) {
+			b.h.Contract().ExitsOnError = true
+			b.falls(1, "")
+		})},
+		{"the last falls after the drain", nil, func(b *builder) history.Source {
+			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms)
+			return b.phase(history.PhaseAudit).signal("TERM").exit(0).sealed()
+		}},
+	}
 }
 
 // repeatingCases: a process that ends by itself excuses no redelivery.

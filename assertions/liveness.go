@@ -359,7 +359,7 @@ func (c *liveness) excuse(s *served) string {
 	case !c.w.healed():
 		return "a fault was never healed"
 	}
-	if c.w.tookTime(s.held.instance, from, to) {
+	if c.w.tookTime(s.held.instance, from, to) && !c.w.deserted(to) {
 		return stallExcuse
 	}
 	return ""

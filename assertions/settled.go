@@ -1,8 +1,8 @@
 package assertions
 
 // The definition of standing still: an interval at the end of the drain in which nothing moved although all faults were
-// lifted, and that is longer than the contract's own waits, its commit interval and the observed session timeouts. A
-// record that still moves is late, not stalled.
+// lifted, and that is longer than the contract's own waits, its commit interval and the observed session timeouts, or
+// in which no process was left. A record that still moves is late, not stalled.
 //
 //	drain ──▶ attempts, dead letters, commits ──▶ the last of them ── patience ──▶ audit
 //
@@ -81,14 +81,25 @@ func (w *state) quiet() (from, to time.Duration, enough bool) {
 		return from, to, false
 	}
 	from = max(from, w.still)
-	return from, to, to-from >= w.patience()
+	return from, to, to-from >= w.patience() || w.deserted(to)
+}
+
+// deserted reports whether, at the time, every process had ended by itself and none may. Nobody starts them again, so
+// nothing can move any more.
+func (w *state) deserted(at time.Duration) bool {
+	for _, l := range w.living {
+		if !l.ended || l.noted > at || l.cause == causeAsked {
+			return false
+		}
+	}
+	return len(w.living) > 0 && !w.contract.MayCrash()
 }
 
 // standsStill reports whether nothing moved at the end of the drain for long enough to prove it. If the machine was
-// stalled for much of that time, nothing is proven.
+// stalled for much of that time, nothing is proven, unless no process was left.
 func (w *state) standsStill() bool {
 	from, to, enough := w.quiet()
-	return enough && !w.stalledFor(from, to)
+	return enough && (!w.stalledFor(from, to) || w.deserted(to))
 }
 
 // unsettled describes for how long nothing had moved when the drain ended, and how long was required.

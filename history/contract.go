@@ -264,6 +264,11 @@ const (
 // as an endless loop. Redeliveries and copies that a disruption justifies have attempts of their own.
 const generous = 8
 
+// MayCrash reports whether a process may end by itself. A supervisor then starts it again.
+func (c *Contract) MayCrash() bool {
+	return c.OnFailure == OnFailureCrash || c.ExitsExhausted || c.ExitsOnError || c.Poison == PoisonHalt
+}
+
 // Progress reports whether the n-th attempt of a record (n ≥ 1) can still lead to a final state. Beyond that the
 // consumer is in an endless loop.
 func (c *Contract) Progress(n int32) bool {

@@ -44,7 +44,7 @@ func (r *run) drain(ctx context.Context) error {
 		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) && !mayReturn {
 			return nil
 		}
-		if r.options.Discovery.lookingOn() && r.ended() {
+		if r.deserted() || r.options.Discovery.lookingOn() && r.ended() {
 			return nil
 		}
 		if still > r.patience()+given.back() && !mayReturn || r.clock.Now()-began > drainCap {

@@ -303,8 +303,19 @@ func (r *run) supervise(ctx context.Context) (stop func()) {
 
 // mayCrash reports whether the contract of the instance's consumer allows crashes.
 func (r *run) mayCrash(instance int) bool {
-	c := &r.consumerOf(instance).Contract
-	return c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError || c.Poison == history.PoisonHalt
+	return r.consumerOf(instance).Contract.MayCrash()
+}
+
+// deserted reports whether every process of the subject has ended by itself, although none may: nothing can move any
+// more, unless the run starts one.
+func (r *run) deserted() bool {
+	for instance := range r.header.Instances {
+		first := instance < r.scenario.InstanceCount()
+		if r.subject.Alive(instance) || first && (!r.subject.Crashed(instance) || r.mayCrash(instance)) {
+			return false
+		}
+	}
+	return true
 }
 
 // restartsUnhealthy reports whether the contract of the instance's consumer has unhealthy instances restarted.

@@ -108,7 +108,7 @@ func meetingLimit(contract history.Contract, planned int) time.Duration {
 }
 
 // closing returns a channel that is closed when faults need not wait any longer: all records are sent and the
-// subject has caught up with them, or the limit is reached. While the subject is behind and still moves, the limit
+// subject has caught up with them, none of it is left, or the limit is reached. While the subject is behind and still moves, the limit
 // is extended, because a subject that works off its prefetched records sends no requests meanwhile. The second
 // result ends the watching.
 func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{}, func()) {
@@ -126,7 +126,7 @@ func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{
 		if !faults.SleepUntil(ctx, r.clock, over) {
 			return
 		}
-		for busy := r.clock.Now(); r.clock.Now() < limit && r.clock.Now()-busy < idleAfter; {
+		for busy := r.clock.Now(); r.clock.Now() < limit && r.clock.Now()-busy < idleAfter && !r.deserted(); {
 			if sent, _, _, _ := r.producer.Counts(); int(sent) < len(r.plan.Records) || r.live.triggers.lag() > 0 {
 				busy = r.clock.Now()
 			}

@@ -380,7 +380,7 @@ func (j *judge) fell(end *history.Event) (fell, open bool) {
 	if end.Flags.Has(history.Expected) {
 		return false, false
 	}
-	ends := c.OnFailure == history.OnFailureCrash || c.ExitsExhausted || c.ExitsOnError || c.Poison == history.PoisonHalt
+	ends := c.MayCrash()
 	worked, fatal := false, false
 	for i := range j.events {
 		e := &j.events[i]

@@ -351,10 +351,29 @@ func (j *judge) wholeTime() bool {
 			from = e.Time
 		}
 		if e.Kind == history.KindPhase && e.Text == history.PhaseAudit {
-			return from >= 0 && e.Time-from >= patience && !j.stoodStillIn(from, e.Time)
+			return from >= 0 && (j.allDied(e.Time) || e.Time-from >= patience && !j.stoodStillIn(from, e.Time))
 		}
 	}
 	return false
+}
+
+// allDied reports whether, at the time, the last process of each instance was over by itself. A consumer of which that
+// is not allowed is never started again then.
+func (j *judge) allDied(at time.Duration) bool {
+	last := map[int16]*history.Event{}
+	for i := range j.events {
+		e := &j.events[i]
+		if e.Instance >= 0 && e.Time <= at && (e.Kind == history.KindInstanceStarting ||
+			e.Kind == history.KindInstanceExited) {
+			last[e.Instance] = e
+		}
+	}
+	for _, e := range last {
+		if e.Kind == history.KindInstanceStarting || e.Flags.Has(history.Expected) {
+			return false
+		}
+	}
+	return len(last) > 0 && !j.header.Contract().MayCrash()
 }
 
 // moves reports whether the event is progress: an attempt that is not endless, an acknowledged dead letter or retry

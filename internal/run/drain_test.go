@@ -1,0 +1,42 @@
+package run
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// When all processes have ended by themselves, the run waits neither for an event that its faults could meet nor for
+// the time after which standing still is proven: that nobody is left proves it.
+func TestNobodyIsLeft(t *testing.T) {
+	options := small(t, "replay=null")
+	options.Subject, options.SubjectFile = subjectFile(t, `ready: {log: ready}
+command: [sh, -c, "echo ready; sleep 0.3; exit 3"]`)
+	contract, err := options.Subject.HistoryContract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcome, err := Run(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := time.Duration(0)
+	for _, phase := range outcome.Verdict.Phases {
+		if phase.Name == history.PhaseFault || phase.Name == history.PhaseDrain {
+			waited = max(waited, phase.To-phase.From)
+		}
+	}
+	if waited >= contract.Patience() {
+		t.Errorf("the run waited %v for processes that were not there; it may wait %v for one that stands still", waited,
+			contract.Patience())
+	}
+	broken := map[string]bool{}
+	for _, one := range outcome.Verdict.Invariants {
+		broken[one.Name] = one.Status == assertions.Fail
+	}
+	if !broken["stays-up"] || !broken["no-loss"] || !broken["liveness"] {
+		t.Errorf("broken: %v", broken)
+	}
+}
