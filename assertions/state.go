@@ -63,10 +63,10 @@ type state struct {
 	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
 	// attempted since.
 	perhaps map[int32]bool
-	// letterReader is the first instance to which the run's group assigned a dead-letter topic, and which read it.
-	letterReader    int16
-	hasLetterReader bool
-	found           []letter // dead letters found by audits
+	// letterReader is the first instance to which the run's group assigned a dead-letter topic, and which read it, or
+	// none.
+	letterReader int16
+	found        []letter // dead letters found by audits
 	// foundOf holds those of the last audits, by record, once the history has ended.
 	foundOf  sparse[[]*letter]
 	replays  []replayWrite
@@ -177,7 +177,7 @@ func newState(header *history.Header) *state {
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), inTopic: make([]bool, len(header.Topics)), store: newStoreState(),
-		moved: never, still: never, brokenOff: never,
+		moved: never, still: never, brokenOff: never, letterReader: none,
 		calls: newCallsElsewhere(), repeats: newRepeats(header.Contract()),
 	}
 	w.memory = header.Contract().Counter == history.CounterMemory || header.Contract().Counter == ""

@@ -86,8 +86,8 @@ func (w *state) fetch(e *history.Event) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
-	if p.assigned && !w.hasLetterReader && w.role(e.Topic) == history.RoleDLQ {
-		w.letterReader, w.hasLetterReader = e.Instance, true
+	if p.assigned && w.letterReader == none && w.role(e.Topic) == history.RoleDLQ {
+		w.letterReader = e.Instance
 	}
 	// A later process of the instance that has the partition: a static member (KIP-345) returns to its partitions, and
 	// nothing was taken from it in between.
@@ -125,7 +125,7 @@ func (w *state) readingLetters(anomaly string, record int32) string {
 	default:
 		return ""
 	}
-	if l := w.letters.of(record); !w.hasLetterReader || l == nil || l.acked == 0 {
+	if l := w.letters.of(record); w.letterReader == none || l == nil || l.acked == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; instance %d reads the dead-letter topic, too", w.letterReader)
