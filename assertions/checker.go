@@ -35,6 +35,7 @@ func catalogue() []Invariant {
 		effectsInvariant(),
 		orderingInvariant(),
 		isolationInvariant(),
+		callTimeoutsInvariant(),
 		livenessInvariant(),
 		gracefulStopInvariant(),
 		staysUpInvariant(),

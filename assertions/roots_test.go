@@ -277,7 +277,7 @@ func alwaysRoots() []string {
 		"quarantined-early", "wrong-node-dlq", "replayed-to-wrong-node", "selected-wrong", "committed-before-stored",
 		"double-lock", "doubled-in-store", "orphaned-lock", "retry-early", "retry-while-unhealthy",
 		"resolved-without-success", "retention-early", "retention-late", "dropped-by-ack",
-		"effect-missing", "effect-partial", "marker-dead-lettered",
+		"effect-missing", "effect-partial", "marker-dead-lettered", "never-given-up",
 	}
 }
 

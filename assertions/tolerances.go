@@ -50,6 +50,10 @@ const (
 
 // Clients and their groups.
 const (
+	// unanswered is for how long the downstream stub leaves a call without an answer before it closes the connection
+	// (internal/env/workload). The default timeout is 10 s in OkHttp, 30 s in Quarkus' REST client, 100 s in .NET's
+	// HttpClient, 300 s in aiohttp, and none in Go, Python's requests and axios.
+	unanswered = 30 * time.Second
 	// refetch is how long a client may take to receive the next record after it has sought back: it waits for a pending
 	// fetch of its other partitions (fetch.max.wait.ms, 500 ms in Kafka's clients), plus a margin.
 	refetch = 600 * time.Millisecond
