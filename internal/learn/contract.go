@@ -490,7 +490,7 @@ func (l *learned) poison() {
 
 // unreadable is about values that can't be read.
 func (l *learned) unreadable() {
-	deadLettered, skipped, tried, halted, fell, all := 0, 0, 0, 0, 0, l.unread.marked(history.Garbage)
+	deadLettered, skipped, tried, halted, fell, all := 0, 0, 0, 0, 0, l.unread.reached(history.Garbage)
 	places := map[place]bool{}
 	for _, r := range all {
 		switch {

@@ -506,14 +506,15 @@ func TestEndsAtAnotherRecord(t *testing.T) {
 		before  history.Outcome
 		crashes []crash
 		halts   bool
-	}{{history.OutcomeTimeout, nil, true}, {history.OutcomeTimeout, []crash{{}}, false},
-		{history.OutcomeSuccess, []crash{{}}, true}} {
+		reached int
+	}{{history.OutcomeTimeout, nil, true, 1}, {history.OutcomeTimeout, []crash{{}}, false, 0},
+		{history.OutcomeSuccess, []crash{{}}, true, 1}} {
 		s := newSeen()
 		*s.record(0) = record{tries: []try{{outcome: one.before}}}
 		*s.record(1) = record{flags: history.Garbage, offset: 1, handed: 1}
 		s.crashes, s.drained = one.crashes, time.Minute
-		if s.haltsAtUnreadable() != one.halts {
-			t.Errorf("%v: want %t", one, one.halts)
+		if s.haltsAtUnreadable() != one.halts || len(s.reached(history.Garbage)) != one.reached {
+			t.Errorf("%v: %t, of %d", one, s.haltsAtUnreadable(), len(s.reached(history.Garbage)))
 		}
 	}
 }

@@ -411,6 +411,14 @@ func (s *seen) haltsAt(flag history.Flags) bool {
 	return halted > 0 && first && !s.shared
 }
 
+// reached returns the records of this kind without those that only waited behind another one when the processes had ended
+// by themselves.
+func (s *seen) reached(flag history.Flags) []*record {
+	return slices.DeleteFunc(s.marked(flag), func(r *record) bool {
+		return len(s.crashes) > 0 && s.halted(r) && !s.firstLeft(r)
+	})
+}
+
 // firstLeft reports whether everything before the record in its partition came to an end.
 func (s *seen) firstLeft(r *record) bool {
 	return !slices.ContainsFunc(s.records, func(before record) bool {
