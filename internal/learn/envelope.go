@@ -163,7 +163,7 @@ func (s *seen) valuePlace() *field {
 	for _, place := range slices.Sorted(maps.Keys(candidates)) {
 		for _, name := range []string{"value", "value_base64"} {
 			of, good, opener := 0, 0, openerOf(name, place)
-			for _, one := range s.deadLetters {
+			for _, one := range s.legible() {
 				original := s.records[one.record].original
 				if original == nil || opener == nil {
 					continue
@@ -180,6 +180,18 @@ func (s *seen) valuePlace() *field {
 		}
 	}
 	return nil
+}
+
+// legible returns the dead letters of records that can be read, or all if there are none: a value that is not text may
+// have no place in JSON.
+func (s *seen) legible() []deadLetter {
+	legible := slices.DeleteFunc(slices.Clone(s.deadLetters), func(one deadLetter) bool {
+		return s.records[one.record].flags.Has(history.Garbage)
+	})
+	if len(legible) == 0 {
+		return s.deadLetters
+	}
+	return legible
 }
 
 // membersOf collects the paths to the members of an object, at any depth.
@@ -302,7 +314,9 @@ func number(value string) int64 {
 }
 
 // kept counts the dead letters that still have their record's key, value and headers, of those whose record is known.
-type kept struct{ key, value, headers, of int }
+// bytes counts those whose record can't be read and that do not have its value: what a consumer changes only there, such
+// as by taking each value for text, is no habit to promise.
+type kept struct{ key, value, headers, bytes, of int }
 
 func (s *seen) kept() kept {
 	var count kept
@@ -318,8 +332,11 @@ func (s *seen) kept() kept {
 		if same(held.Key, original.Key) || same(one.found.Key, original.Key) {
 			count.key++
 		}
-		if inside != nil || same(held.Value, original.Value) || same(one.found.Value, original.Value) {
+		switch {
+		case inside != nil || same(held.Value, original.Value) || same(one.found.Value, original.Value):
 			count.value++
+		case s.records[one.record].flags.Has(history.Garbage):
+			count.bytes++
 		}
 		if hasAll(one.found, original) || hasAll(held, original) {
 			count.headers++
@@ -401,6 +418,9 @@ func (l *learned) deadLetters() {
 		parts = append(parts, "envelope: "+dialect)
 	}
 	count := l.seen.kept()
+	if count.value > 0 && count.value+count.bytes == count.of {
+		count.value = count.of // the judge tells of the others
+	}
 	for _, one := range []struct {
 		name string
 		kept int

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,8 @@ type habits struct {
 	// falls says that its process ends at a record without a value, or one that can't be read, which auto-commit has
 	// committed. sleeps says that its loop ends there, and the process stays.
 	falls, sleeps bool
+	// reads says that it takes each value for text, so that a dead letter has other bytes than a value that is none.
+	reads bool
 	// dies says that its process ends at each record without a value, before it commits anything behind it.
 	dies bool
 	// ignoresTERM says that it has to be killed in the end.
@@ -156,6 +159,9 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 	}
 	original := &kgo.Record{Topic: "in", Partition: partition, Offset: offset, Key: []byte("k"), Value: []byte("v"),
 		Headers: []kgo.RecordHeader{{Key: "own", Value: []byte("1")}}, Timestamp: time.UnixMilli(1)}
+	if flags.Has(history.Garbage) {
+		original.Value = []byte("\xff")
+	}
 	s.seen.audited(s.seen.header.Topics[0], original, history.Event{Record: number})
 	if s.deadLetters[last] {
 		s.deadLetter(number)
@@ -169,7 +175,11 @@ func (s *simulation) take(number int32, planned history.Outcome, flags history.F
 		if s.anonymous {
 			event.Record = history.None
 		}
-		s.seen.audited(s.seen.header.Topics[1], seal(original, failure), event)
+		taken := *original
+		if s.reads {
+			taken.Value = bytes.ToValidUTF8(taken.Value, []byte("\ufffd"))
+		}
+		s.seen.audited(s.seen.header.Topics[1], seal(&taken, failure), event)
 	}
 	for _, kind := range []history.Kind{history.KindCommitRequest, history.KindCommitResponse} {
 		s.event(kind, func(e *history.Event) { place(e); e.Record, e.Offset, e.Op = history.None, offset+1, s.op })
@@ -609,6 +619,7 @@ func TestContractsFitHabits(t *testing.T) {
 		"halts":              func(h *habits) { h.halts = true },
 		"halts-at-nothing":   func(h *habits) { h.haltsAtNothing = true },
 		"dies-at-nothing":    func(h *habits) { h.dies, h.skips = true, true },
+		"reads-text":         func(h *habits) { h.reads = true },
 		"ignores-TERM":       func(h *habits) { h.ignoresTERM = true },
 		"overtakes":          func(h *habits) { h.overtakes = true },
 		"dawdles":            func(h *habits) { h.dawdles = true },
