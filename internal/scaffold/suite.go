@@ -11,7 +11,7 @@ import (
 // (dlqbench prove completeness, docs/proof.md): poison-mix, hostile-payloads and dlq-publish-failure name most planted
 // bugs of ordinary consumers; of the others, transient-downstream names the missing jitter, consumer-kill who starts at
 // the latest offset, consumer-rolling-restart what is lost at a stop, stop-while-dlq-refuses what becomes of refused
-// dead letters then, scale-up-and-down which offsets outlive a rebalance, and offset-gaps who counts offsets. smoke is
+// dead letters then, and of unreadable records, scale-up-and-down which offsets outlive a rebalance, and offset-gaps who counts offsets. smoke is
 // the quickest, and comes first. Where there are retry topics, retry-topics goes with them.
 func Suite() []string {
 	return []string{

@@ -101,6 +101,11 @@ func commitBugs() []Bug {
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = deafParker{} },
 		},
 		{
+			Name: "ignore-dlq-error-of-garbage", What: "a value that is not text is committed even if its dead letter was refused",
+			Anomaly: "commit-without-dlq", Invariant: "commit-after-dlq", Scenario: "refused-garbage",
+			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = textParker{} },
+		},
+		{
 			Name:    "commit-advanced-while-dlq-down",
 			What:    "a dead letter that was refused three times is given up, and its record committed",
 			Anomaly: "commit-advanced-while-dlq-down", Invariant: "halt-on-dlq-failure", Scenario: "dlq-down",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -54,6 +55,17 @@ type deafParker struct{}
 
 func (deafParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
 	consumer.AckedParker{}.Park(ctx, publisher, letter, func(error) { done(nil) })
+}
+
+// textParker looks at the answers to dead letters that are text, and takes the others for published.
+type textParker struct{}
+
+func (textParker) Park(ctx context.Context, publisher consumer.Publisher, letter *kgo.Record, done func(error)) {
+	if utf8.Valid(letter.Value) {
+		consumer.AckedParker{}.Park(ctx, publisher, letter, done)
+	} else {
+		deafParker{}.Park(ctx, publisher, letter, done)
+	}
 }
 
 // partingParker writes a refused dead letter again until the consumer is told to stop, and then takes it for published.
