@@ -171,6 +171,23 @@ func refusedCallCases() []testCase {
 			b.begin().send(0).send(1).bulk(fails, 0, 1)
 			return b.success(1).success(0).commit(2).drain().done()
 		}},
+		{"a record is never tried, and a value without an id is in call after call",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				b.h.Contract().Envelope = ""
+				b.begin().send(0).garbage(1).send(2)
+				for range 5 {
+					b.bulk(fails, 0, none)
+				}
+				return b.success(0).commit(3).drain().done()
+			}},
+		{"a process that lost a record dead-letters it, with a count of its own", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).attempt(0, rejected).signal("STOP").as(1, 0).up().assign(0).fetch(0)
+				b.left(func() { b.attempt(0, rejected) }).wait(105*ms).attempt(0, rejected).letter(0)
+				b.as(0, 0).signal("CONT").letter(0)
+				b.inTopics[len(b.inTopics)-2].Claim.Attempts, b.inTopics[len(b.inTopics)-1].Claim.Attempts = 2, 1
+				return b.as(1, 0).commit(1).drain().done()
+			}},
 		{"a client leaves its last attempt, without a dead-letter topic", nil, func(b *builder) history.Source {
 			b.h.Contract().Envelope = ""
 			b.begin().send(0).fails(0, 2).wait(b.h.Contract().Backoff.Wait(2) + 5*ms)

@@ -71,9 +71,8 @@ const (
 	traitSuccess
 	// traitAgain: the workload produced it again.
 	traitAgain
-	// traitRenewed: a call for several records that says nothing about it ended a series of its attempts that had begun
-	// before.
-	traitRenewed
+	// traitAnswered: a call that may be for several records has said something about it since its present holder has it.
+	traitAnswered
 )
 
 // offset is that of a record in six bytes, which are enough for 2^48 records. The zero offset is none.

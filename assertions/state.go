@@ -58,7 +58,7 @@ type state struct {
 	letters sparse[*deadLettered]
 	txns    map[int64]*transaction // the open transaction of each producer id
 	batches bool                   // a transaction had attempts of several records
-	bulk    bool                   // there was a call for several records
+	bulk    bool                   // calls of the downstream may be for several records
 	unknown []*commit              // commits of transactions whose end was requested and never answered
 	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
 	// attempted since.

@@ -29,11 +29,25 @@ func (t *transaction) keep(a *attempt) bool {
 // concludeCall notes which obligations the answers of a call end, those that its client got.
 func (w *state) concludeCall(t *transaction) {
 	for i := range t.ends {
-		if a := &t.ends[i]; a.gone && t.isForSeveral() {
+		a := &t.ends[i]
+		if r := w.record(a.number); a.gone && (t.isForSeveral() || r.several()) {
 			w.leaveOpen(t, a.number)
 		} else {
-			w.concludeAlone(w.record(a.number), a)
+			w.concludeAlone(r, a)
+			w.noteAnswered(t, a.number)
 		}
+	}
+	for number, one := range t.tried {
+		if t.isCall() && one.successes > 0 {
+			w.noteAnswered(t, number)
+		}
+	}
+}
+
+// noteAnswered notes that the call says something about the record, unless another attempt has begun.
+func (w *state) noteAnswered(t *transaction, number int32) {
+	if r := w.record(number); t.tried[number].began == r.lastStart.At() {
+		r.traits |= traitAnswered
 	}
 }
 
@@ -44,12 +58,15 @@ func (w *state) refuseCall(t *transaction) {
 			r.flags &^= markJoined
 			r.successes -= min(one.successes, r.successes)
 		}
-		if t.isForSeveral() {
-			w.leaveOpen(t, number)
-		}
 	}
 	if !t.isForSeveral() {
 		w.concludeCall(t)
+	}
+	for number := range t.tried {
+		// A call for copies of one record has one id. The answer is about that record, but not about one of them.
+		if t.isForSeveral() || w.record(number).several() {
+			w.leaveOpen(t, number)
+		}
 	}
 }
 
@@ -59,11 +76,10 @@ func (w *state) leaveOpen(t *transaction, number int32) {
 	if one.life != r.lives {
 		return
 	}
-	if w.givesUp() && r.lastEnd.At() >= one.began {
-		w.finished(r, r.lastEnd.At())
-	}
-	if r.inSeries > 1 {
-		r.traits |= traitRenewed
+	for i := range t.ends {
+		if a := &t.ends[i]; a.number == number && w.givesUp() {
+			w.finished(r, a.end)
+		}
 	}
 	switch {
 	case one.began == r.lastStart.At():

@@ -152,7 +152,7 @@ type attempt struct {
 	returned bool
 	// before is the previous attempt, as far as it was known when this one started.
 	before former
-	// renewed: if it begins a series, it is not the first attempt in its delivery that says something about the record.
+	// renewed: its delivery had an attempt before it, in a call that says something about the record.
 	renewed bool
 	// within is the transaction that it is in, if it is a write to an output topic.
 	within *transaction
@@ -225,9 +225,9 @@ func (w *state) startAttempt(e *history.Event) {
 	}
 	moved := r.attempts > 0 && r.held != by
 	if moved || r.delivery != delivery {
-		r.traits &^= traitRenewed
+		r.traits &^= traitAnswered
 	}
-	a.renewed = r.traits&traitRenewed != 0
+	a.renewed = r.traits&traitAnswered != 0
 	a.unsettled = r.has(markUnsettled) || w.denied(by, &a.before, r)
 	a.fresh = r.inSeries == 0 || a.unsettled || r.has(markOver) || w.memory && (moved || r.delivery != delivery)
 	if moved {
@@ -254,22 +254,25 @@ func (w *state) startAttempt(e *history.Event) {
 type unnamed struct {
 	place
 	at time.Duration
+	// together: it is in a call that has the ids of other records.
+	together bool
 }
 
 // startUnnamed notes an attempt without an id: of a tombstone or of garbage, if its place says so. The workload may
 // learn only later which record lies there.
 func (w *state) startUnnamed(e *history.Event) {
 	if e.InBatch() {
-		t := w.join(e)
-		t.unnamed = true
-		w.bulk = w.bulk || t.isForSeveral()
+		w.join(e).unnamed = true
+		w.bulk = true
 	}
-	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time}
+	one := unnamed{place{e.Topic, e.Partition, e.Offset}, e.Time, e.InBatch()}
 	if r := w.exemptAt(one.place); r != nil {
 		r.tried(e.Time)
 		return
 	}
-	w.nameless++
+	if !one.together {
+		w.nameless++
+	}
 	w.unnamed = append(w.unnamed, one)
 }
 
@@ -291,6 +294,8 @@ func (w *state) placeUnnamed() {
 		r := w.exemptAt(one.place)
 		if r != nil {
 			r.tried(one.at)
+		}
+		if r != nil && !one.together {
 			w.nameless--
 		}
 		return r != nil
@@ -362,7 +367,8 @@ func (w *state) skipped(r *record) bool { return w.contract.Skips(r.kind()) }
 
 // anonymous reports whether records may have been attempted without the downstream stub identifying them. Tombstones
 // and garbage, which have no id to find, account for as many such attempts as the contract allows for each record, and
-// for the same number again with each disruption.
+// for the same number again with each disruption. What is in a call with the ids of others is such a value, however
+// often the call is repeated.
 func (w *state) anonymous() bool {
 	return w.nameless > w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances))
 }
@@ -402,7 +408,9 @@ func (w *state) endAttempt(e *history.Event) {
 	a.withheld = e.Flags.Has(history.Withheld)
 	w.attempt = a
 	if a.life != r.lives {
-		if !a.within.isForSeveral() {
+		switch success := !a.gone && w.classes[a.outcome] == classSuccess; {
+		case success && a.within.isCall() && a.within.succeeded(a.number), a.within.keep(a): // until the call ends
+		default:
 			w.concludeAlone(r, a)
 		}
 		return

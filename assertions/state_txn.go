@@ -141,7 +141,7 @@ func (w *state) joinAttempt(e *history.Event, r *record) *transaction {
 	}
 	t.tried[e.Record] = joinedAttempts{life: r.lives, successes: t.tried[e.Record].successes, began: e.Time}
 	w.batches = w.batches || len(t.tried) > 1
-	w.bulk = w.bulk || t.isForSeveral()
+	w.bulk = w.bulk || t.isCall()
 	return t
 }
 

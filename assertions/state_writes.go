@@ -241,7 +241,7 @@ func (l *deadLettered) ask(one *write, r *record, anew, limit uint16) {
 	l.until = one.at
 	l.asked = bump(l.asked)
 	counts := countRange{one.inSeries, one.attempts}
-	if r.has(markMixed) {
+	if r.has(markMixed) || r.attempts > 0 && r.held != one.by {
 		counts.from = min(counts.from, 1) // some of the attempts may belong to another delivery
 	}
 	if r.several() {
