@@ -99,7 +99,12 @@ func (r *Report) check(c generate.Choices) error {
 		errs = append(errs, r.other("a consumer with effects", generate.Effects, generate.EffectsCorruptions(), c),
 			r.other("records produced twice", generate.Twice, generate.TwiceCorruptions(), c))
 	case 7, 8:
-		errs = append(errs, r.other("several downstreams", generate.Several, generate.SeveralCorruptions(), c))
+		errs = append(errs, r.other("several downstreams", generate.Several, generate.SeveralCorruptions(), c),
+			r.other("calls for several records", generate.Bulk, generate.BulkCorruptions(), c))
+		if of == 8 {
+			errs = append(errs, r.other("calls for several records with effects", generate.BulkEffects,
+				generate.EffectsCorruptions(), c))
+		}
 	case 9, 10:
 		errs = append(errs, r.other("repeated calls", generate.Repeats, generate.RepeatsCorruptions(), c))
 		if of == 10 {
@@ -117,7 +122,8 @@ func (r *Report) check(c generate.Choices) error {
 // history with a dead-letter store, three a history with records that the downstream stub cannot identify, one of them
 // also a history of a consumer that halts at such records and one of records that it may refuse, and one a history with
 // effects in a sink, and one of records that are produced twice. Two get a history of a consumer that calls several
-// downstreams, one such a history with effects and one of several input topics. Two get a history of a consumer whose
+// downstreams, and one of a consumer whose calls are for several records, one of them also with effects. One gets a
+// history of several downstreams with effects, and one of several input topics. Two get a history of a consumer whose
 // client repeats calls by itself, one of them also a history of a consumer whose attempts have several calls.
 const others = 12
 

@@ -356,6 +356,7 @@ func TestEveryCorruptionHasItsPlace(t *testing.T) {
 		"spans":     {generate.Spans, generate.Corruptions()},
 
 		"transactions": {generate.Transactions, generate.TransactionCorruptions()},
+		"bulk":         {generate.Bulk, generate.BulkCorruptions()},
 		"refusable":    {generate.Refusable, generate.RefusableCorruptions()},
 		"twice":        {generate.Twice, generate.TwiceCorruptions()},
 	} {

@@ -112,12 +112,21 @@ func unattempted(v *view) (int32, bool) {
 func (v *view) answerWith(one pair, outcome history.Outcome) {
 	e := &v.Events[one.answer]
 	e.Outcome, e.Flags, e.Aux, e.Code = outcome, 0, 0, 400
+	if call := v.callOf(one.ask); call != nil && len(call.starts) == 1 {
+		v.Events[call.end].N = 0
+		if outcome == history.OutcomeSuccess {
+			v.Events[call.end].N = 1
+		}
+	}
 }
 
 // afterOutcome changes the answer to the first of several attempts.
 func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
 		f := v.chosen(func(f *facts) bool { return v.tried(f) && len(f.attempts) > 1 && v.inPlace() })
+		if f != nil && v.Events[f.attempts[0].ask].InBatch() && v.lettersRefused() {
+			return none, false
+		}
 		if f != nil {
 			v.answerWith(f.attempts[0], outcome)
 		}
@@ -155,7 +164,7 @@ func twice(v *view) (int32, bool) {
 	end.Op = start.Op
 	start.N++
 	end.N++
-	v.add(start, end)
+	v.addAlone(start, end)
 	return about(f)
 }
 
@@ -183,6 +192,7 @@ func reorder(v *view) (int32, bool) {
 		return none, false
 	}
 	end, _ := v.ended(before[f])
+	v.separate(f.attempts[0].ask)
 	v.Events[f.attempts[0].ask].Time = end - brief
 	return about(f)
 }

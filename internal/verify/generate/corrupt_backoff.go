@@ -20,7 +20,8 @@ func backoffCorruptions() []Corruption {
 // waited reports whether the record's k-th gap (from 1) follows a plain transient failure.
 func (v *view) waited(f *facts, k int) bool {
 	return v.quiet(f) && v.inPlace() && len(f.attempts) > k && v.Header.Contract().Backoff.Initial > 0 &&
-		v.outcome(f.attempts[k-1]) == history.OutcomeTransient && v.Events[f.attempts[k-1].answer].Flags == 0
+		v.outcome(f.attempts[k-1]) == history.OutcomeTransient &&
+		v.Events[f.attempts[k-1].answer].Flags&^history.InTransaction == 0
 }
 
 func tooEarly(v *view) (int32, bool) {
@@ -29,6 +30,7 @@ func tooEarly(v *view) (int32, bool) {
 	}
 	f := v.chosen(func(f *facts) bool { return v.waited(f, 1) })
 	if f != nil {
+		v.separate(f.attempts[1].ask)
 		v.Events[f.attempts[1].ask].Time = v.time(f.attempts[0].answer) + v.Header.Contract().Backoff.Wait(1)/2
 	}
 	return about(f)
@@ -41,6 +43,7 @@ func notGrowing(v *view) (int32, bool) {
 	}
 	f := v.chosen(func(f *facts) bool { return v.waited(f, 2) })
 	if f != nil {
+		v.separate(f.attempts[2].ask)
 		v.Events[f.attempts[2].ask].Time = v.time(f.attempts[1].answer) + b.Wait(1) + ms
 	}
 	return about(f)

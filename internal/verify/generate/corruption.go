@@ -36,7 +36,8 @@ type Corruption struct {
 // apply.
 func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 	damaged := h.Clone()
-	record, applied := c.apply(look(damaged, choices))
+	v := look(damaged, choices)
+	record, applied := c.apply(v)
 	if !applied {
 		return nil, nil
 	}
@@ -44,7 +45,7 @@ func (c *Corruption) Apply(h *History, choices Choices) (*History, []Finding) {
 	if slices.ContainsFunc(append(slices.Clone(c.Also), c.Promise), Promise.ofProcess) {
 		damaged.Header.Contract().ProcessUnseen = false
 	}
-	found := []Finding{{c.Promise, record}}
+	found := append([]Finding{{c.Promise, record}}, v.also...)
 	for _, also := range c.Also {
 		found = append(found, Finding{also, record})
 	}

@@ -51,6 +51,8 @@ type view struct {
 	// together: a call may have failed others with it: a write to an output topic failed, or calls are for several
 	// records.
 	together bool
+	// also are findings of a corruption about other records.
+	also []Finding
 }
 
 func look(h *History, c Choices) *view {
@@ -67,7 +69,7 @@ func look(h *History, c Choices) *view {
 		case history.KindStall, history.KindInstanceSignal:
 			v.trouble = v.trouble || e.Kind == history.KindStall || e.Text == "STOP"
 		case history.KindTxnEndRequest:
-			v.aborted = v.aborted || !h.committed(i)
+			v.aborted = v.aborted || !e.InBatch() && !h.committed(i)
 			v.trouble = v.trouble || v.aborted
 		case history.KindFaultStart:
 			v.trouble = v.trouble || h.Header.Faults[e.Op].Target != "dlq"
@@ -229,9 +231,12 @@ func (v *view) home(f *facts) spot {
 
 func (v *view) offset(f *facts) int64 { return v.Events[f.acked].Offset }
 
-// quiet reports whether the record was delivered once, every request about it succeeded, and the run had no disturbance
-// that may excuse anything.
-func (v *view) quiet(f *facts) bool {
+// quiet reports whether the record was delivered once, every request about it succeeded, each of its attempts says
+// something about it, and the run had no disturbance that may excuse anything.
+func (v *view) quiet(f *facts) bool { return !v.opened(f) && v.undisturbed(f) }
+
+// undisturbed is quiet for a record whose calls for several records may have been refused.
+func (v *view) undisturbed(f *facts) bool {
 	if f.acked == none || f.fetched == none || v.trouble || len(f.replays)+len(f.selected) > 0 {
 		return false
 	}
@@ -306,7 +311,7 @@ func (v *view) covering(f *facts) (one pair, found bool) {
 // ended returns the time at which the record's obligation was first met in its own partition, and whether it was met.
 func (v *view) ended(f *facts) (time.Duration, bool) {
 	for _, one := range f.attempts {
-		if one.answer == none {
+		if one.answer == none || v.unheard(one) {
 			continue
 		}
 		e := &v.Events[one.answer]

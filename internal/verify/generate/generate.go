@@ -88,6 +88,9 @@ type simulation struct {
 	// attempt with the call that was refused.
 	spanned int
 	resumes bool
+	// bulk is how the consumer makes calls for several records, or nil. calling marks the ids of those under way.
+	bulk    *bulk
+	calling []bool
 
 	// inputs are the topics to which the workload sends, where there are several.
 	inputs []int16
@@ -115,6 +118,7 @@ type planned struct {
 	outcome                history.Outcome
 	failures               int // attempts that fail before one succeeds
 	tries                  int32
+	spent                  int // of the failures, in calls for several records
 	// flags are set for a record whose body the downstream stub cannot identify: a tombstone or garbage.
 	// Or the consumer may process or refuse it, and refuses it if refused is set.
 	flags   history.Flags

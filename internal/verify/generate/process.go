@@ -35,6 +35,8 @@ type process struct {
 	txn     *transaction
 	// half holds the starts of its attempts of several calls that have not ended.
 	half map[int32]history.Event
+	// pending are the records for which it has yet to make a call.
+	pending pending
 }
 
 // assignment is a partition assigned to a process.
@@ -68,6 +70,8 @@ type work struct {
 	replays int
 	// origin is the offset in the input topic of the record that a retry copy was made of.
 	origin int64
+	// pending: it waits for the next call for several records. tried: one was made for it.
+	pending, tried bool
 }
 
 func (p *process) start() {
@@ -75,7 +79,7 @@ func (p *process) start() {
 	p.owned = map[spot]*assignment{}
 	p.producer++
 	p.id, p.writes = p.producer, 0
-	p.flights, p.batches = map[int32]*flight{}, false
+	p.flights, p.batches, p.pending = map[int32]*flight{}, false, pending{}
 	p.giveUpHalves()
 	p.begin()
 	p.instant()
@@ -209,13 +213,17 @@ func (w *work) after(wait time.Duration, do func()) {
 // pump starts all work that may start.
 func (a *assignment) pump() {
 	for i, w := range a.works {
-		if w.started || slices.ContainsFunc(a.works[:i], w.waitsFor) {
+		if w.started || slices.ContainsFunc(a.works[:i], w.mustWaitFor) {
 			continue
 		}
 		w.started = true
 		w.after(a.process.lag(), w.attempt)
 	}
 }
+
+// mustWaitFor reports whether the record is not begun before the other one is finished. Records of one call need not
+// wait for one another.
+func (w *work) mustWaitFor(before *work) bool { return w.waitsFor(before) && !before.pending }
 
 // waitsFor reports whether the promised order requires the other record to finish first.
 func (w *work) waitsFor(before *work) bool {
@@ -247,6 +255,10 @@ func (w *work) attempt() {
 		return
 	}
 	w.k++
+	if p.bulk != nil {
+		p.enqueue(w)
+		return
+	}
 	w.callOthers(true, func() { w.call(1) })
 }
 

@@ -23,6 +23,8 @@ func (j *judge) final(a *tried, k int) bool {
 	c := j.header.Contract()
 	givesUp := !c.HasDLQ() && !c.ExitsExhausted
 	switch {
+	case a.open: // "whatever the subject does then is right", also to give up all records of the call
+		return givesUp
 	case a.outcome == history.OutcomeSuccess:
 		return true
 	case j.is(c.Logical, a.outcome):
@@ -44,6 +46,9 @@ func (j *judge) series(r *record) []int {
 		over := i > 0 && j.final(&r.attempts[i-1], numbers[i-1]) && !j.retryable(r.attempts[i-1].outcome)
 		if i > 0 && !over && !r.deadLettered(r.attempts[i-1].start, r.attempts[i].start) {
 			numbers[i] = numbers[i-1] + 1
+		}
+		if r.attempts[i].open {
+			numbers[i] = 0 // "attempts in calls that were refused are not counted"
 		}
 	}
 	return numbers
@@ -147,6 +152,9 @@ func (j *judge) commits(r *record) {
 		started := time.Duration(-1)
 		if n := len(r.attempts); n > 0 {
 			last, started = r.attempts[n-1].outcome, r.attempts[n-1].start
+			if r.attempts[n-1].open {
+				last = history.OutcomeNone
+			}
 		}
 		if len(r.letters) > 0 && j.header.Contract().HasDLQ() {
 			switch acked := r.acked(); {
@@ -248,7 +256,7 @@ func (j *judge) mayQuote(r *record, quotes []history.Outcome) bool {
 	}
 	return slices.ContainsFunc(r.letters, func(l written) bool {
 		count, last := r.before(l.asked)
-		silent := last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout ||
+		silent := last.open || last.end > l.asked || last.gone || last.outcome == history.OutcomeTimeout ||
 			last.outcome == history.OutcomeReset
 		return count == 0 || slices.Contains(quotes, last.outcome) || silent && j.everAnswered(r, quotes)
 	})

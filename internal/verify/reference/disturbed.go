@@ -115,10 +115,16 @@ func (j *judge) tellAttempts(s *trace) bool {
 				s.astray++
 			}
 			end := j.ending(e)
-			s.last, s.lastStart = end, e.Time
+			s.lastStart = e.Time
 			one := tried{start: e.Time, end: -1}
 			if end != nil {
 				one.end, one.outcome, one.gone = end.Time, end.Outcome, end.Flags.Has(history.ClientGone)
+			}
+			if !j.inCall(&one, e) {
+				return false
+			}
+			if s.last = end; one.open {
+				s.last = nil
 			}
 			s.attempts = append(s.attempts, one)
 		}
@@ -167,7 +173,7 @@ func (j *judge) finished(s *trace) time.Duration {
 	first := s.acked()
 	for i := range s.attempts {
 		a := &s.attempts[i]
-		ends := a.end >= 0 && !a.gone &&
+		ends := a.end >= 0 && !a.gone && !a.open &&
 			(a.outcome == history.OutcomeSuccess || j.is(c.Logical, a.outcome) && c.LogicalEnds())
 		if ends && (first < 0 || a.end < first) {
 			first = a.end

@@ -196,7 +196,9 @@ func (j *judge) waitedFor(lies map[int64]int32, from int64, by time.Duration) (c
 // downstream stub cannot identify, its attempts and dead letters cannot be told apart, so the result is not known.
 func (j *judge) terminalBy(number int32, by time.Duration) (terminal, known bool) {
 	switch r := j.place(number); {
-	case r != nil && j.skipped(r):
+	case slices.ContainsFunc(j.events, func(e history.Event) bool { // also one whose acknowledgement was lost
+		return e.Kind == history.KindSend && e.Record == number && j.header.Contract().Skips(e.Flags)
+	}):
 		return true, true
 	case r != nil && j.halts(r):
 		return false, true

@@ -82,6 +82,8 @@ type judge struct {
 	header  *history.Header
 	events  []history.Event
 	opinion Opinion
+	// calls are those for several records.
+	calls []*call
 }
 
 // tried is one attempt. end is -1 if it was not answered.
@@ -90,6 +92,8 @@ type tried struct {
 	outcome    history.Outcome
 	gone       bool // the client had disconnected before the answer, so how it took it is unknown
 	instance   int16
+	// open: it was in a call for several records that was refused, or got no answer, which says nothing about any of them.
+	open bool
 }
 
 // written is one produce of a dead letter. acked is -1 if it was not acknowledged to the subject.
@@ -127,6 +131,7 @@ func Judge(header *history.Header, events []history.Event) Opinion {
 	j := &judge{header: header, events: taken(header, resolved(events)), opinion: Opinion{
 		Found: map[Finding]bool{}, Decided: map[Subject]bool{}, Open: map[Finding]bool{}, Judged: map[string]int64{},
 	}}
+	j.calls = callsOf(j.events)
 	switch {
 	case header.Graph != nil:
 		j.graph()
@@ -241,7 +246,7 @@ func (j *judge) steady(r *record) bool {
 			return false
 		case here && e.Kind == history.KindCommitRequest && !same(e, holder):
 			return false
-		case e.Kind == history.KindTxnEndRequest && same(e, holder) && !j.committed(e):
+		case e.Kind == history.KindTxnEndRequest && !e.InBatch() && same(e, holder) && !j.committed(e):
 			return false
 		}
 		if e.Record == r.number && (e.Kind == history.KindAttemptStart || e.Kind == history.KindProduceRequest) && !same(e,
@@ -312,8 +317,11 @@ func (j *judge) addAttempts(r *record) bool {
 		if n := len(r.attempts); ask.Time < r.send.Time || n > 0 && r.attempts[n-1].end > ask.Time {
 			return false // attempted before it was sent, or two attempts at once
 		}
-		r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, end.Flags.Has(history.ClientGone),
-			ask.Instance})
+		one := tried{ask.Time, end.Time, end.Outcome, end.Flags.Has(history.ClientGone), ask.Instance, false}
+		if !j.inCall(&one, ask) {
+			return false
+		}
+		r.attempts = append(r.attempts, one)
 	}
 	return true
 }

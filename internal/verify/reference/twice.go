@@ -82,7 +82,7 @@ func (j *judge) allAttempts(r *record) bool {
 				return false
 			}
 			r.attempts = append(r.attempts, tried{ask.Time, end.Time, end.Outcome, end.Flags.Has(history.ClientGone),
-				ask.Instance})
+				ask.Instance, false})
 		}
 	}
 	return true
