@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"hash/crc32"
+	"sort"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -149,27 +150,36 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 // All returns the sequence numbers of the records whose ids are in data, in order, each once. All of them must be
 // written in the way in which the first is.
 func (ids *IDs) All(data []byte) []int32 {
-	var all []int32
-	known := map[int32]bool{}
-	for rest := data; ; {
-		seq, found := ids.finders[0](rest)
+	for _, find := range ids.finders {
+		seq, found := find(data)
 		if !found {
-			break
+			continue
 		}
-		if !known[seq] {
-			known[seq], all = true, append(all, seq)
+		all, known := []int32{}, map[int32]bool{}
+		for rest := data; found; seq, found = find(rest) {
+			if !known[seq] {
+				known[seq], all = true, append(all, seq)
+			}
+			rest = rest[ids.end(find, rest, seq):]
 		}
-		token := ids.Append(nil, seq)
-		at := bytes.Index(rest, token)
-		if at < 0 {
-			break
-		}
-		rest = rest[at+len(token):]
+		return all
 	}
-	if seq, found := ids.Find(data); found && len(all) == 0 {
-		all = append(all, seq)
+	return nil
+}
+
+// end returns where the id of record seq ends, the first that a finder finds in data.
+func (ids *IDs) end(find func([]byte) (int32, bool), data []byte, seq int32) int {
+	token := ids.Append(nil, seq)
+	if at := bytes.Index(data, token); at >= 0 {
+		return at + len(token)
 	}
-	return all
+	// It is written in another way, and ends with the shortest beginning of data that has it.
+	within := func(end int) bool { first, found := find(data[:end]); return found && first == seq }
+	reach := min(len(token), len(data))
+	for !within(reach) && reach < len(data) {
+		reach = min(2*reach, len(data))
+	}
+	return max(sort.Search(reach, within), 1)
 }
 
 // HasOther reports whether data, in which Find found the id of record seq, has the id of another record behind it,

@@ -2,6 +2,9 @@ package history
 
 import (
 	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,5 +46,40 @@ func TestDamagedIDIsNotFound(t *testing.T) {
 				t.Fatalf("byte %d bit %d flipped, still found as %d", i, bit, seq)
 			}
 		}
+	}
+}
+
+// All ids of a call for several records are found, however its service writes them, and each once.
+func TestAllIDs(t *testing.T) {
+	uuids, numbers, texts := NewIDsAs("run", IDUUID, 9), NewIDsAs("run", IDInt64, 9), NewIDsAs("run", IDText, 9)
+	bare := func(token string) string { return strings.ReplaceAll(token, "-", "") }
+	binary := func(token string) string { raw, _ := hex.DecodeString(bare(token)); return string(raw) }
+	in64 := func(token string) string { return base64.StdEncoding.EncodeToString([]byte(`{"id": "` + token + `"}`)) }
+	for name, one := range map[string]struct {
+		ids   *IDs
+		write func(seq int32) string
+	}{
+		"texts":              {texts, texts.Token},
+		"texts in base64":    {texts, func(seq int32) string { return in64(texts.Token(seq)) }},
+		"UUIDs":              {uuids, uuids.Token},
+		"in capital letters": {uuids, func(seq int32) string { return strings.ToUpper(uuids.Token(seq)) }},
+		"without dashes":     {uuids, func(seq int32) string { return bare(uuids.Token(seq)) }},
+		"16 bytes":           {uuids, func(seq int32) string { return binary(uuids.Token(seq)) }},
+		"UUIDs in base64":    {uuids, func(seq int32) string { return in64(uuids.Token(seq)) }},
+		"numbers":            {numbers, numbers.Token},
+		"eight bytes":        {numbers, func(seq int32) string { return string(numbers.AppendAs(nil, seq, IDFixed)) }},
+		"varints":            {numbers, func(seq int32) string { return string(numbers.AppendAs(nil, seq, IDVarint)) }},
+	} {
+		body := "[]"
+		want := []int32{3, 0, 7, 8, 1}
+		for _, seq := range append(want, 0, 8) {
+			body += `, {"id": "` + one.write(seq) + `", "note": "` + strings.Repeat("x", int(seq)*40) + `"}`
+		}
+		if got := one.ids.All([]byte(body)); !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, want %v", name, got, want)
+		}
+	}
+	if got := texts.All([]byte("none of them")); got != nil {
+		t.Errorf("found %v where there is none", got)
 	}
 }
