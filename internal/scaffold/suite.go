@@ -11,8 +11,9 @@ import (
 // (dlqbench prove completeness, docs/proof.md): poison-mix, hostile-payloads and dlq-publish-failure name most planted
 // bugs of ordinary consumers; of the others, transient-downstream names the missing jitter, consumer-kill who starts at
 // the latest offset, consumer-rolling-restart what is lost at a stop, stop-while-dlq-refuses what becomes of refused
-// dead letters then, and of unreadable records, scale-up-and-down which offsets outlive a rebalance, and offset-gaps who counts offsets. smoke is
-// the quickest, and comes first. Where there are retry topics, retry-topics goes with them.
+// dead letters then, and of those of unreadable records, scale-up-and-down which offsets outlive a rebalance, and
+// offset-gaps who counts offsets. smoke is the quickest, and comes first. Where there are retry topics, retry-topics
+// goes with them.
 func Suite() []string {
 	return []string{
 		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill",
