@@ -54,7 +54,7 @@ func (a *app) initialise(dir string, force bool) error {
 	proposal := scaffold.Propose(os.DirFS(dir), filepath.Base(whole))
 	if !force {
 		proposal.Refused, proposal.Unpromised = gate.Fit(filepath.Join(dir, "subject.yaml"),
-			append(scaffold.Suite(), scaffold.Substitute))
+			scaffold.Candidates())
 	}
 	files, err := scaffold.Files(proposal, programVersion())
 	if err != nil {

@@ -24,6 +24,12 @@ func Suite() []string {
 // Substitute is the scenario with records that can't be read, for consumers that hostile-payloads does not fit.
 const Substitute = "malformed-records"
 
+// retryTopics is the scenario that goes with retry topics.
+const retryTopics = "retry-topics"
+
+// Candidates are all scenarios that a suite may have.
+func Candidates() []string { return append(Suite(), Substitute, retryTopics) }
+
 // chosen is a scenario of the default suite, and why the consumer can't be run in it, "" if it can.
 type chosen struct{ Name, Why string }
 
@@ -35,7 +41,15 @@ func (p *Proposal) suite() (all []chosen) {
 			all = append(all, chosen{Substitute, ""}) // it has values that can't be read, and ordinary keys
 		}
 	}
+	if p.HasRetryTopics() {
+		all = append(all, chosen{retryTopics, oneLine(p.Refused[retryTopics])})
+	}
 	return all
+}
+
+// HasRetryTopics reports whether the code has retry topics, or the subject file that is there already.
+func (p Proposal) HasRetryTopics() bool {
+	return p.Retries.Found && !p.Retries.None || p.Refused != nil && p.Refused[retryTopics] == ""
 }
 
 // required is the entry with the invariants that must be judged: those that a consumer with a dead-letter topic is

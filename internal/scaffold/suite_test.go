@@ -49,3 +49,28 @@ func TestUnreadableRecordsStayInTheSuite(t *testing.T) {
 		}
 	}
 }
+
+// The scenario for retry topics is there if the code or the subject file has them, and is refused like any other.
+func TestRetryTopicsInTheSuite(t *testing.T) {
+	t.Parallel()
+	const in, out = "\n  - retry-topics\n", "\n  # - retry-topics\n"
+	for _, one := range []struct {
+		found   bool
+		refused map[string]string
+		has     string
+	}{
+		{false, nil, out}, {true, nil, in}, {true, map[string]string{}, in}, {false, map[string]string{}, in},
+		{true, map[string]string{retryTopics: "one"}, "\n  # Not with subject.yaml: one" + out},
+		{false, map[string]string{retryTopics: "no retry topics"}, out},
+	} {
+		proposal := Propose(folderOf([]string{"go.mod", "module it\n"}), "it")
+		proposal.Refused, proposal.Retries.Found = one.refused, one.found
+		files, err := Files(proposal, "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if suite := string(files[0].Text); !strings.Contains(suite, one.has) || strings.Count(suite, "- retry-topics\n") != 1 {
+			t.Errorf("%v has no %q:\n%s", one, one.has, suite)
+		}
+	}
+}
