@@ -166,7 +166,8 @@ func mode(all []int) (number, times int) {
 	return number, times
 }
 
-// attempts counts the attempts of records that failed each time and came to an end. One without an attempt did not fail.
+// attempts counts the attempts of records that failed each time and came to an end. One without an attempt did not
+// fail.
 func (l *learned) attempts() {
 	var counts []int
 	open := 0

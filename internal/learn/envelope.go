@@ -342,6 +342,9 @@ func (s *seen) kept() kept {
 			count.headers++
 		}
 	}
+	if count.value > 0 && count.value+count.bytes == count.of {
+		count.value = count.of // the judge tells of the others
+	}
 	return count
 }
 
@@ -418,9 +421,6 @@ func (l *learned) deadLetters() {
 		parts = append(parts, "envelope: "+dialect)
 	}
 	count := l.seen.kept()
-	if count.value > 0 && count.value+count.bytes == count.of {
-		count.value = count.of // the judge tells of the others
-	}
 	for _, one := range []struct {
 		name string
 		kept int

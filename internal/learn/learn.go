@@ -107,7 +107,9 @@ func Learn(ctx context.Context, c Config) (*Report, error) {
 // learn proposes the contract of a subject whose names are known.
 func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.SubjectFile,
 	found map[string]string) error {
-	w, err := watchTwice(func(sets ...string) (*seen, history.Source, error) { return c.watch(ctx, report, subject, sets) })
+	w, err := watchTwice(func(sets ...string) (*seen, history.Source, error) {
+		return c.watch(ctx, report, subject, sets)
+	})
 	if err != nil {
 		return err
 	}
@@ -132,8 +134,8 @@ func (c *Config) learn(ctx context.Context, report *Report, subject *scenarios.S
 type watching struct {
 	*seen
 	source history.Source
-	// unread is what was seen with records that can't be read, nulls with records without a value: seen itself, unless the
-	// consumer halts at those, and what is behind them waits.
+	// unread is what was seen with records that can't be read, nulls with records without a value: seen itself, unless
+	// the consumer halts at those, and what is behind them waits.
 	unread, nulls *seen
 }
 

@@ -411,8 +411,8 @@ func (s *seen) haltsAt(flag history.Flags) bool {
 	return halted > 0 && first && !s.shared
 }
 
-// reached returns the records of this kind without those that only waited behind another one when the processes had ended
-// by themselves.
+// reached returns the records of this kind without those that only waited behind another one when the processes had
+// ended by themselves.
 func (s *seen) reached(flag history.Flags) []*record {
 	return slices.DeleteFunc(s.marked(flag), func(r *record) bool {
 		return len(s.crashes) > 0 && s.halted(r) && !s.firstLeft(r)

@@ -101,7 +101,8 @@ func commitBugs() []Bug {
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = deafParker{} },
 		},
 		{
-			Name: "ignore-dlq-error-of-garbage", What: "a value that is not text is committed even if its dead letter was refused",
+			Name:    "ignore-dlq-error-of-garbage",
+			What:    "a value that is not text is committed even if its dead letter was refused",
 			Anomaly: "commit-without-dlq", Invariant: "commit-after-dlq", Scenario: "refused-garbage",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = textParker{} },
 		},
