@@ -309,13 +309,8 @@ func (r *run) mayCrash(instance int) bool {
 // deserted reports whether every process of the subject has ended by itself, although none may: nothing can move any
 // more, unless the run starts one.
 func (r *run) deserted() bool {
-	for instance := range r.header.Instances {
-		first := instance < r.scenario.InstanceCount()
-		if r.subject.Alive(instance) || first && (!r.subject.Crashed(instance) || r.mayCrash(instance)) {
-			return false
-		}
-	}
-	return true
+	mayCrash := slices.ContainsFunc(r.header.Consumers, func(c history.Consumer) bool { return c.Contract.MayCrash() })
+	return !mayCrash && r.live.processes.allFell()
 }
 
 // restartsUnhealthy reports whether the contract of the instance's consumer has unhealthy instances restarted.

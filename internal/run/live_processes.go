@@ -29,6 +29,8 @@ type instanceView struct {
 	state             reports.InstanceState
 	// last is the last signal sent to the process. It explains how the process ended.
 	last string
+	// started: there was a process. fell: the latest ended without being asked to.
+	started, fell bool
 }
 
 func newProcesses(header *history.Header, log *eventLog) *processes {
@@ -96,6 +98,7 @@ func (p *processes) changed(event *history.Event) {
 	switch event.Kind {
 	case history.KindInstanceStarting:
 		state.Status, state.Run, state.Ready, view.last = reports.InstanceStarting, event.Run, 0, ""
+		view.started, view.fell = true, false
 		text = "starts"
 		if event.Run > 0 {
 			text = "starts again"
@@ -106,7 +109,7 @@ func (p *processes) changed(event *history.Event) {
 		kind, text = reports.EventFault, "was sent "+event.Text
 		view.signalled(event.Text)
 	case history.KindInstanceExited:
-		text = view.exited(event)
+		text, view.fell = view.exited(event), !event.Flags.Has(history.Expected)
 	case history.KindSubjectError:
 		state.Errors++
 		state.LastError = event.Text
@@ -120,6 +123,21 @@ func (p *processes) changed(event *history.Event) {
 	if text != "" {
 		p.log.add(event.Time, kind, state.Name+" "+text)
 	}
+}
+
+// allFell reports whether instances were started, and the latest process of each ended by itself.
+func (p *processes) allFell() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	some := false
+	for i := range p.instances {
+		view := &p.instances[i]
+		if view.started && !view.fell {
+			return false
+		}
+		some = some || view.fell
+	}
+	return some
 }
 
 // signalled notes that the process was sent a signal, or is about to be.

@@ -351,7 +351,7 @@ func TestQuiet(t *testing.T) {
 }
 
 // Faults wait for a subject that works off its prefetched records, as long as it moves. They do not wait for a
-// subject that is not behind, nor for one that stands still.
+// subject that is not behind, nor for one that stands still, nor for one of which no process is left.
 func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 	const sent, steady = 100, 10 * time.Second
 	for _, test := range []struct {
@@ -360,12 +360,16 @@ func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 		moves    time.Duration
 		commits  time.Duration
 		closed   time.Duration
+		fallen   []int16 // instances of three whose process has ended by itself; instance 0 has one in any case
 	}{
-		{"it keeps up", sent - 20, time.Hour, 0, steady + meetingLeast},
-		{"it keeps up and commits every minute", sent - 20, time.Hour, time.Minute, steady + meetingLeast + 30*time.Second},
-		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 0, 5*time.Minute + 40*time.Second + meetingLeast},
-		{"it is behind and moves without end", 10, time.Hour, 0, steady + meetingMost},
-		{"it is behind and stands still", 10, 0, 0, steady + 40*time.Second + meetingLeast},
+		{"it keeps up", sent - 20, time.Hour, 0, steady + meetingLeast, nil},
+		{"it keeps up and commits every minute", sent - 20, time.Hour, time.Minute, steady + meetingLeast + 30*time.Second,
+			nil},
+		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 0, 5*time.Minute + 40*time.Second + meetingLeast, nil},
+		{"it is behind and moves without end", 10, time.Hour, 0, steady + meetingMost, nil},
+		{"it is behind and stands still", 10, 0, 0, steady + 40*time.Second + meetingLeast, nil},
+		{"a process of two is left", 10, 0, 0, steady + 40*time.Second + meetingLeast, []int16{1}},
+		{"no process is left", 10, 0, 0, steady, []int16{0, 1}},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -380,6 +384,12 @@ func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 					s.tell(history.KindAcked, record, nil)
 					if int(record) < test.finished {
 						s.tell(history.KindAttemptEnd, record, success)
+					}
+				}
+				s.tell(history.KindInstanceStarting, history.None, nil)
+				for _, instance := range test.fallen {
+					for _, kind := range []history.Kind{history.KindInstanceStarting, history.KindInstanceExited} {
+						s.tell(kind, history.None, func(e *history.Event) { e.Instance = instance })
 					}
 				}
 				closed, stop := s.closing(t.Context(), 0)
