@@ -129,7 +129,8 @@ func (w *state) learn(at place, number int32, r *record) {
 	}
 }
 
-// attempt is one attempt of a record, with its role in the record's trace.
+// attempt is one attempt of a record, with its role in the record's trace. It has 128 bytes: a map allocates each value
+// that is larger.
 type attempt struct {
 	number int32
 	op     int64
@@ -150,10 +151,10 @@ type attempt struct {
 	early bool
 	// returned: it is made in a delivery of a share group that followed a release.
 	returned bool
-	// before is the previous attempt, as far as it was known when this one started.
-	before former
 	// renewed: its delivery had an attempt before it, in a call that says something about the record.
 	renewed bool
+	// before is the previous attempt, as far as it was known when this one started.
+	before former
 	// within is the transaction that it is in, if it is a write to an output topic.
 	within *transaction
 	// Set when it ends.
