@@ -15,9 +15,9 @@ func callTimeoutsInvariant() Invariant {
 		Experimental: true,
 		Promise:      "A call that gets no answer is given up by the consumer itself.",
 		Rule: "When the downstream stub leaves a call unanswered, the consumer closes the connection or cancels the call " +
-			"within " + units.Text(unanswered) + ". The stub then closes the connection. The time in which the process could " +
-			"not run does not count. Calls that a fault ends earlier are not judged, and neither are those over a link that " +
-			"may have hidden that the client left.",
+			"within " + units.Text(unanswered) + ". The stub then closes the connection. Calls that a fault ends earlier are " +
+			"not judged, and neither are those over a link that may have hidden that the client left, or while the process or " +
+			"the harness could not run.",
 		Evidence: "the attempts that the downstream stub leaves unanswered, and which side ended them",
 		Cause: "The client has no timeout, as is the default of Go's http.Client, Python's requests, axios and Spring's " +
 			"RestTemplate, or a longer one. A downstream that hangs then stops the consumer, until the process loses its " +
@@ -47,7 +47,7 @@ func (c *callTimeouts) observe(*history.Event) {
 		c.result.Judged++
 		return
 	}
-	waited := a.end - a.start - c.w.stalls.long(a.by.instance, a.start, a.end)
+	waited := a.end - a.start
 	if waited < unanswered {
 		return
 	}

@@ -18,7 +18,7 @@ func callTimeoutsCases() []testCase {
 	}
 	return []testCase{
 		{"a client waits until its connection is closed", []string{"never-given-up"}, hangs(unanswered, 0)},
-		{"a client gives the call up", nil, hangs(unanswered-time.Second, history.ClientGone)},
+		{"a client gives the call up", nil, hangs(2*unanswered, history.ClientGone)},
 		{"a fault that left the call unanswered is lifted", nil, hangs(unanswered-time.Second, 0)},
 		{"a link may have hidden that the client left", nil, func(b *builder) history.Source {
 			op := b.begin().send(0).start(0)

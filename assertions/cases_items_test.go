@@ -59,7 +59,7 @@ func itemsCases() []testCase {
 			b.begin().send(0).send(1).bulk(fails, 0, 1)
 			return b.items(good, good).commit(2).drain().done()
 		}},
-		{"nobody reads the items", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+		{"the items are not read", []string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
 			return b.begin().send(0).send(1).items(good, rejected).commit(2).drain().done()
 		}},
 		{"the wrong record is dead-lettered", []string{"commit-past-unfinished", "dual-terminal", "lost"},

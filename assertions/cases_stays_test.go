@@ -130,10 +130,23 @@ func desertedCases() []testCase {
 			b.h.Contract().ExitsOnError = true
 			b.falls(1, "")
 		})},
-		{"the last falls after the drain", nil, func(b *builder) history.Source {
+		{"the last falls after the drain", []string{"crashed"}, func(b *builder) history.Source {
 			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms)
-			return b.phase(history.PhaseAudit).signal("TERM").exit(0).sealed()
+			return b.phase(history.PhaseAudit).falls(1, "").sealed()
 		}},
+	}
+}
+
+// A stall of the machine takes no time from processes that have ended.
+func TestNoProcessIsLeftInAStall(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).falls(1, "").phase(history.PhaseHeal).phase(history.PhaseDrain)
+	b.wait(time.Second).stall(none, time.Second).stall(0, time.Second)
+	v := judged(t, b.done())
+	for _, name := range []string{"no-loss", "liveness"} {
+		if got := resultOf(t, v, name); got.Status != Fail {
+			t.Errorf("%s is %s: %s", name, got.Status, got.Why)
+		}
 	}
 }
 

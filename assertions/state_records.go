@@ -203,20 +203,7 @@ func (w *state) startAttempt(e *history.Event) {
 	a.number, a.op, a.by, a.start, a.life, a.within = e.Record, e.Op, by, e.Time, r.lives, joined
 	a.before = w.formerOf(e.Record, r)
 	w.attempt = a
-	delivery := uint16(0)
-	switch {
-	case w.share:
-		delivery = w.custody(a, r)
-	case p != nil:
-		if !p.assigned && p.epoch == 0 {
-			w.give(p, by, e.Time)
-		}
-		delivery = uint16(p.delivery)
-		a.stray = !p.has || p.held != by
-		regained := p.regained && (e.Time-p.since < faultGrace || !w.hops && r.disturbedFrom.below(p.taken))
-		a.early = !a.stray && (regained || p.wentBackFrom(w.position(e.Record, r)) ||
-			r.again() > 0 && p.wentBackFrom(r.original()))
-	}
+	delivery := w.attribute(a, r, p)
 	if a.stray {
 		r.excuses = bump(r.excuses)
 	}
@@ -249,6 +236,24 @@ func (w *state) startAttempt(e *history.Event) {
 	a.k = r.inSeries
 	w.beginRepeats(a)
 	w.open[e.Op] = *a
+}
+
+// attribute returns the current delivery of the attempt's record, and notes whether the attempt may belong to another.
+// p is the record's partition, nil for none.
+func (w *state) attribute(a *attempt, r *record, p *partition) uint16 {
+	switch {
+	case w.share:
+		return w.custody(a, r)
+	case p == nil:
+		return 0
+	case !p.assigned && p.epoch == 0:
+		w.give(p, a.by, a.start)
+	}
+	a.stray = !p.has || p.held != a.by
+	regained := p.regained && (a.start-p.since < faultGrace || !w.hops && r.disturbedFrom.below(p.taken))
+	a.early = !a.stray && (regained || p.wentBackFrom(w.position(a.number, r)) ||
+		r.again() > 0 && p.wentBackFrom(r.original()))
+	return uint16(p.delivery)
 }
 
 // unnamed is an attempt in which the downstream stub found no id. Its place is the one that the subject reported.

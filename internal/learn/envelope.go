@@ -315,7 +315,7 @@ func number(value string) int64 {
 
 // kept counts the dead letters that still have their record's key, value and headers, of those whose record is known.
 // bytes counts those whose record can't be read and that do not have its value: what a consumer changes only there,
-// such as by taking each value for text, is no habit to promise.
+// such as by taking each value for text, is not a habit to promise.
 type kept struct{ key, value, headers, bytes, of int }
 
 func (s *seen) kept() kept {

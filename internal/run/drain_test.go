@@ -9,7 +9,7 @@ import (
 )
 
 // When all processes have ended by themselves, the run waits neither for an event that its faults could meet nor for
-// the time after which standing still is proven: that nobody is left proves it.
+// the time after which standing still is proven: that no process is left proves it.
 func TestNobodyIsLeft(t *testing.T) {
 	options := small(t, "replay=null")
 	options.Subject, options.SubjectFile = subjectFile(t, `ready: {log: ready}

@@ -290,10 +290,10 @@ func (a *Attempts) Together(events []history.Event) (ruling Ruling, of int) {
 	return plannedRuling(history.OutcomeSuccess), 0
 }
 
-// Apart decides the answers to attempts at several records in one call whose answer has a part for each. What strikes
+// apart decides the answers to attempts at several records in one call whose answer has a part for each. What strikes
 // the call as a whole can't be in it: no answer, and a failure by a fault. Then there is only that answer, and the
 // attempt that it is about is returned with it, otherwise -1.
-func (a *Attempts) Apart(events []history.Event) (rulings []Ruling, of int) {
+func (a *Attempts) apart(events []history.Event) (rulings []Ruling, of int) {
 	foreseen := a.foresee(events)
 	for i, one := range foreseen {
 		unanswered := one.Outcome == history.OutcomeTimeout || one.Outcome == history.OutcomeReset
@@ -374,7 +374,7 @@ func (a *Attempts) DecideTogether(caller Caller, events []history.Event, apart b
 		return []Ruling{{Outcome: history.OutcomeTimeout}}, 0, ended
 	}
 	if apart {
-		rulings, of = a.Apart(events)
+		rulings, of = a.apart(events)
 	} else {
 		rulings = make([]Ruling, 1)
 		rulings[0], of = a.Together(events)

@@ -66,7 +66,7 @@ func (b *bed) bulk(records ...int32) (status int, answer itemsAnswer) {
 func TestAnswersWithItems(t *testing.T) {
 	b := newCalls(t, &plan.Plan{Records: []plan.Record{
 		{Outcome: history.OutcomeSuccess}, {Outcome: history.OutcomeTransient, Failures: 1},
-		{Outcome: history.OutcomeLogical}, {Tombstone: true},
+		{Outcome: history.OutcomeLogical}, {Tombstone: true}, {Outcome: history.OutcomeRateLimited, Failures: 1},
 	}}, history.IDText, itemised())
 	id := b.ids.Token
 	status, got := b.bulk(0, 1, history.None, 2)
@@ -82,19 +82,24 @@ func TestAnswersWithItems(t *testing.T) {
 		!slices.Equal(got.Items, want) || len(got.Bad) > 0 {
 		t.Errorf("status %d, %+v; want %q", status, got, want)
 	}
+	// A failure without an item of its own has that of another one, with its own text.
+	_, got = b.bulk(4)
+	if want := []string{"0 " + id(4) + " " + failures()[history.OutcomeRateLimited].text}; !slices.Equal(got.Bad, want) {
+		t.Errorf("%+v; want %q", got, want)
+	}
 	ends, outcomes, codes := b.sink.of(history.KindAttemptEnd), []history.Outcome{}, []int16{}
 	for _, e := range ends {
 		outcomes, codes = append(outcomes, e.Outcome), append(codes, e.Code)
 	}
 	if want := []history.Outcome{history.OutcomeSuccess, history.OutcomeTransient, history.OutcomeUnknownID,
-		history.OutcomeLogical, history.OutcomeSuccess}; !slices.Equal(outcomes, want) {
+		history.OutcomeLogical, history.OutcomeSuccess, history.OutcomeRateLimited}; !slices.Equal(outcomes, want) {
 		t.Errorf("the outcomes are %v, want %v", outcomes, want)
 	}
-	if want := []int16{200, 503, 404, 422, 200}; !slices.Equal(codes, want) {
+	if want := []int16{200, 503, 404, 422, 200, 429}; !slices.Equal(codes, want) {
 		t.Errorf("the statuses are %v, want %v", codes, want)
 	}
 	requests := b.sink.of(history.KindTxnEndRequest)
-	if len(requests) != 2 || requests[0].N != 1 || requests[1].N != 1 {
+	if len(requests) != 3 || requests[0].N != 1 || requests[1].N != 1 {
 		t.Errorf("the ends of the calls are %+v", requests)
 	}
 }

@@ -98,7 +98,8 @@ def process(session, producer, messages):
             dead_letter(producer, message, failure)
 
 
-def main():
+def main(client, process):
+    """Polls, processes and commits until it is told to stop. client is what process writes with."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -108,7 +109,6 @@ def main():
         {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.commit": False}, logger=logger
     )
     consumer.subscribe([os.environ["KAFKA_TOPIC"]])
-    session = requests.Session()
     try:
         while not stopping.is_set():
             messages = [one for one in consumer.consume(100, 0.2) if not one.error()]
@@ -116,7 +116,7 @@ def main():
                 continue
             if PLANTED_BUG == "commits-first":
                 consumer.commit(asynchronous=False)
-            process(session, producer, messages)
+            process(client, producer, messages)
             try:
                 consumer.commit(asynchronous=False)
             except KafkaException as error:  # the partitions may be another's by now, which then has these records again
@@ -128,4 +128,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(requests.Session(), process)

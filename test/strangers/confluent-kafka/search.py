@@ -3,23 +3,16 @@ indexed. Those that were refused for a while are tried again, three times in all
 a poll are committed when each of its records is either indexed or dead-lettered."""
 
 import json
-import logging
 import os
-import signal
-import threading
 
-from confluent_kafka import Consumer, KafkaException
-from confluent_kafka import Producer
 from elasticsearch import Elasticsearch, TransportError, helpers
 
-from bulk import Stopped, dead_letter
+import bulk
+from bulk import Stopped, dead_letter, stopping
 
 MAX_ATTEMPTS = 3
 PLANTED_BUG = os.environ.get("PLANTED_BUG")
 RETRYABLE = (429, 503)
-
-logger = logging.getLogger("search")
-stopping = threading.Event()
 
 
 def index(client, documents):
@@ -64,30 +57,5 @@ def process(client, producer, messages):
             raise Stopped("documents were not indexed")
 
 
-def main():
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    servers = {"bootstrap.servers": os.environ["KAFKA_BROKERS"]}
-    producer = Producer({**servers, "message.max.bytes": 1048588}, logger=logger)
-    consumer = Consumer({**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.commit": False}, logger=logger)
-    consumer.subscribe([os.environ["KAFKA_TOPIC"]])
-    client = Elasticsearch(os.environ["SEARCH_URL"], request_timeout=1, max_retries=0)
-    try:
-        while not stopping.is_set():
-            messages = [one for one in consumer.consume(100, 0.2) if not one.error()]
-            if not messages:
-                continue
-            process(client, producer, messages)
-            try:
-                consumer.commit(asynchronous=False)
-            except KafkaException as error:  # the partitions may be another's by now, which then has these records again
-                logger.warning("offsets were not committed: %s", error)
-    except Stopped as reason:
-        logger.info("stops in the middle of its work: %s", reason)
-    finally:
-        consumer.close()
-
-
 if __name__ == "__main__":
-    main()
+    bulk.main(Elasticsearch(os.environ["SEARCH_URL"], request_timeout=1, max_retries=0), process)
