@@ -20,7 +20,9 @@ class KafkaConfiguration {
 
   /** No wait between the attempts, and a topic -dlt, as by default. By default, a different exception starts the count anew. */
   private static DefaultErrorHandler deadLetters(KafkaOperations<byte[], byte[]> kafka, int retries) {
-    var handler = new DefaultErrorHandler(new DeadLetterPublishingRecoverer(kafka), new FixedBackOff(0, retries));
+    var recoverer = new DeadLetterPublishingRecoverer(kafka);
+    recoverer.setVerifyPartition(!PLANTED_BUG.equals("same-partition"));
+    var handler = new DefaultErrorHandler(recoverer, new FixedBackOff(0, retries));
     handler.setResetStateOnExceptionChange(PLANTED_BUG.equals("count-starts-anew"));
     return handler;
   }
