@@ -667,6 +667,24 @@ func TestWireOnlySubjectsAreToldToStop(t *testing.T) {
 	}
 }
 
+// TestCommitsAloneShowNoEnd checks that of a subject whose calls are not seen, which commits whatever it does with the
+// records, only those records are judged that are known to have ended.
+func TestCommitsAloneShowNoEnd(t *testing.T) {
+	for letters, want := range map[int32]struct {
+		loss, commits Status
+		judged, open  int64
+	}{0: {Inconclusive, NotApplicable, 0, 4}, 1: {Pass, Pass, 1, 3}, 4: {Pass, Pass, 4, 0}} {
+		b := newBuilder()
+		v := judged(t, unwanted(b, 4, letters).done())
+		if r := resultOf(t, v, "no-loss"); r.Status != want.loss || r.Judged != want.judged || r.Open != want.open {
+			t.Errorf("%d dead letters: no-loss: %+v", letters, r)
+		}
+		if r := resultOf(t, v, "commit-after-outcome"); r.Status != want.commits {
+			t.Errorf("%d dead letters: commit-after-outcome: %+v", letters, r)
+		}
+	}
+}
+
 // TestSharedWordsNameTheirInvariant checks that two invariants with a common anomaly name each use it for their own
 // findings.
 func TestSharedWordsNameTheirInvariant(t *testing.T) {

@@ -195,6 +195,12 @@ func (c *commitAfterOutcome) finish() Result {
 			c.judgePass(p)
 		}
 	}
+	if c.result.Judged > 0 && !c.w.showsEnds() {
+		for c.result.Judged > 0 {
+			c.withdraw("it is not seen how any record ended")
+		}
+		return c.judgedOrNot(NotApplicable, "")
+	}
 	return c.judgedOrNot(Inconclusive, "no commit was accepted")
 }
 

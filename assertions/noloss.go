@@ -25,7 +25,8 @@ func noLossInvariant() Invariant {
 			"calls of the record at another downstream failed, unless that is optional. The audit confirms that " +
 			"acknowledged writes exist. A record that the broker of a share group gives up after too many deliveries is " +
 			"lost. If the contract says that the subject halts at a record that it can't read (poison: halt), what it has " +
-			"not committed behind that record is held, and not lost.",
+			"not committed behind that record is held, and not lost. Where no attempts are seen (observe: wire), only " +
+			"records are judged that have a dead letter or an effect, must have a dead letter, or are not committed.",
 		Evidence: "acknowledgements, the answers of the downstream stub, and the audit of all topics and committed " +
 			"offsets",
 		Cause: "At shutdown or on a rebalance, an offset is committed for records still in backoff. A failed " +
@@ -84,10 +85,6 @@ func (c *noLoss) finish() Result {
 	case c.early > 0:
 		return c.done(Inconclusive, counted(c.early)+" unfinished: "+c.w.unsettled())
 	}
-	if c.w.contract.WireOnly && c.result.Open > 0 {
-		// Without dead letters, the end of such a subject's records cannot be observed.
-		return c.judgedOrNot(NotApplicable, "")
-	}
 	return c.judgedOrNot(Inconclusive, "no record was acknowledged")
 }
 
@@ -114,6 +111,9 @@ func (c *noLoss) judge(number int32) {
 	}
 	c.result.Judged++
 	if !c.unfinished(number, r, at, p) {
+		if c.w.contract.WireOnly && !c.w.showsEnd(number, r, at) {
+			c.withdraw(processingUnseen)
+		}
 		return
 	}
 	committed, over := p.committedAt(at.offset), c.w.over(p, at.offset)
@@ -146,6 +146,27 @@ func (c *noLoss) judge(number int32) {
 		c.early++
 		c.withdraw("drain ended early")
 	}
+}
+
+// processingUnseen is why a record of a subject whose calls are not seen is not judged. A consumer that drops every
+// record commits it, too.
+const processingUnseen = "committed, and nothing shows whether it was processed"
+
+// showsEnd reports whether the history shows how a record ended, by more than the commit that passed it.
+func (w *state) showsEnd(number int32, r *record, at place) bool {
+	return r.traits&traitEffect != 0 || w.contract.Halts(r.kind()) || w.contract.MustDeadLetter(r.kind()) ||
+		!w.skipped(r) && !w.unfinished(number, r, at, w.foundOf.of(number))
+}
+
+// showsEnds reports whether it shows that of any record.
+func (w *state) showsEnds() bool {
+	for number := range int32(w.records.count) {
+		r := w.record(number)
+		if r.has(markSent) && w.showsEnd(number, r, w.position(number, r)) {
+			return true
+		}
+	}
+	return !w.contract.WireOnly
 }
 
 // blocks reports whether the other records of its partition wait for the record, because it is the first that never

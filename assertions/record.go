@@ -73,6 +73,8 @@ const (
 	traitAgain
 	// traitAnswered: a call that may be for several records has said something about it since its present holder has it.
 	traitAnswered
+	// traitEffect: the sink has had an effect of it.
+	traitEffect
 )
 
 // offset is that of a record in six bytes, which are enough for 2^48 records. The zero offset is none.

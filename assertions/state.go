@@ -272,6 +272,10 @@ func (w *state) takeRare(e *history.Event) {
 		w.revoke(e)
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited:
 		w.lifecycle(e)
+	case history.KindEffect:
+		if r := w.record(e.Record); r != nil && e.N > 0 {
+			r.traits |= traitEffect
+		}
 	case history.KindSubjectError, history.KindSubjectLog, history.KindSubjectHealth:
 		w.surface.observe(e, w.namesDLQ)
 	case history.KindStall:

@@ -232,6 +232,10 @@ func (j *judge) remedy(of *Result, violated bool) string {
 	if of.NotJudged[stallExcuse] > 0 {
 		return "run it again, with less other work on the machine"
 	}
+	if of.NotJudged[processingUnseen] > 0 {
+		return "promise poison: dead-letter in the contract and run scenarios with records that it can't read, such as " +
+			"malformed-records, or say in the contract where its results are (effects)"
+	}
 	_, base, found := strings.Cut(of.Name, "/")
 	if !found {
 		base = of.Name

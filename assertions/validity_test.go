@@ -118,6 +118,18 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"two records alone are dead-lettered, and no call could show why", func(b *builder) history.Source {
 			return unwanted(b, 2, 2).done()
 		}, Pass, ""},
+		{"nothing shows what became of any record, and no call is seen", func(b *builder) history.Source {
+			return unwanted(b, 3, 0).done()
+		}, Inconclusive, "no-loss can't be judged: none of 3 records could be judged: committed, and nothing shows whether it " +
+			"was processed; promise poison: dead-letter"},
+		{"records are skipped as the contract says, and no call is seen", func(b *builder) history.Source {
+			b.h.Contract().WireOnly, b.h.Contract().Poison = true, history.PoisonSkip
+			return b.begin().send(0).garbage(1).commit(2).drain().done()
+		}, Inconclusive, "no-loss can't be judged: none of 2 records could be judged"},
+		{"effects show what became of the records, and no call is seen", func(b *builder) history.Source {
+			b.withSink(history.Effects{}).h.Contract().WireOnly = true
+			return b.begin().send(0).result(0).commit(1).drain().sinkHas(1).done()
+		}, Pass, ""},
 		{"the group has another name than the contract says", func(b *builder) history.Source {
 			return elsewhere(b, "shop").done()
 		}, Inconclusive, "with the group shop, and its contract names the group r, which read nothing; write group: shop in " +

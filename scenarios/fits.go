@@ -71,6 +71,23 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 	return ""
 }
 
+// Blind says why no record of the scenario can show that the subject loses it; "" if one can. Without calls that are
+// seen, only a dead letter or an effect shows more of a record's end than the commit, and what the scenario makes fail
+// elsewhere does not fail.
+func (s *Scenario) Blind(subject *SubjectFile) string {
+	contract := subject.Contract
+	switch {
+	case subject.Observe != ObserveWire || contract.Effects != nil:
+		return ""
+	case contract.Poison == string(history.PoisonSkip):
+		return "with observe: wire and poison: skip nothing shows what becomes of its records: say in the contract where " +
+			"the results are (effects)"
+	case !s.sendsUnreadable():
+		return "it has no records that can't be read, and with observe: wire nothing else shows what becomes of a record"
+	}
+	return ""
+}
+
 // onCalls are figures that calls show, and onLetters are those that dead letters do.
 var (
 	onCalls   = regexp.MustCompile(`\.(succeeded|logical|attempts|duplicates)\b`)

@@ -17,10 +17,14 @@ func Fit(path string, names []string) (refused map[string]string, unpromised []s
 	refused = map[string]string{}
 	for _, name := range names {
 		data, _ := scenarios.Shipped(name)
-		_, _, err := scenarios.ParseForSubject(name, data, nil, path)
+		scenario, _, err := scenarios.ParseForSubject(name, data, nil, path)
 		var problems *scenarios.Problems
 		if errors.As(err, &problems) {
 			refused[name], _, _ = strings.Cut(problems.Problems[0].Message, " (") // what to write in the file instead
+		} else if err == nil {
+			if why := scenario.Blind(subject); why != "" {
+				refused[name] = why
+			}
 		}
 	}
 	told, err := subject.Describe()

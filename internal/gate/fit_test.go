@@ -28,6 +28,26 @@ func TestScenariosThatASubjectDoesNotFit(t *testing.T) {
 			t.Errorf("%s: not promised are %v", contract, unpromised)
 		}
 	}
+	names = append(names, "malformed-records")
+	for _, one := range []struct {
+		contract string
+		blind    []string
+	}{
+		{"{}", []string{"smoke", "poison-mix", "consumer-kill"}}, {"{poison: skip}", names},
+		{"{effects: {topic: results}}", nil}, {"{poison: halt}", []string{"smoke", "poison-mix", "consumer-kill"}},
+	} {
+		path := filepath.Join(t.TempDir(), "subject.yaml")
+		text := "name: it\nkind: process\ncommand: [it]\nobserve: wire\ncontract: " + one.contract + "\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused, _ := Fit(path, names)
+		for _, name := range names {
+			if _, is := refused[name]; is != slices.Contains(one.blind, name) {
+				t.Errorf("observe: wire, %s: %s is refused: %v (%s)", one.contract, name, is, refused[name])
+			}
+		}
+	}
 	if refused, unpromised := Fit(filepath.Join(t.TempDir(), "nowhere.yaml"), names); refused != nil || unpromised != nil {
 		t.Errorf("without a file: %v, %v", refused, unpromised)
 	}
