@@ -47,7 +47,7 @@ func (k Kubernetes) Run(ctx context.Context, cells []Cell, into Sink) error {
 	left := cells
 	for round := 0; len(left) > 0; round++ {
 		f := &follower{Kubernetes: k, into: into, state: map[int]outcome{}, seen: map[string]bool{},
-			disrupted: map[int]int{}, told: map[string]bool{}, unread: map[string]time.Time{}, moved: time.Now()}
+			disrupted: map[int]int{}, patience: kube.NewPatience(k.Patience, into.Say), unread: map[string]time.Time{}}
 		f.Fresh = k.Fresh && round == 0
 		adopted, err := f.begin(ctx, left)
 		if err == nil {
@@ -92,11 +92,8 @@ type follower struct {
 	disrupted map[int]int
 	// why is what a failed pod of an index said last.
 	why map[int]string
-	// told are the lines that have been said. moved is when a pod ran or ended last, asked when the API server answered
-	// last.
-	told  map[string]bool
-	moved time.Time
-	asked time.Time
+	// patience is about pods that do not run.
+	patience *kube.Patience
 	// unread is since when pods have ended whose logs can't be read yet, unsettled whether the last look found one.
 	unread    map[string]time.Time
 	unsettled bool
@@ -112,7 +109,7 @@ func (f *follower) over(cell Cell) bool {
 
 // begin creates the Job, or finds that of an earlier campaign.
 func (f *follower) begin(ctx context.Context, cells []Cell) (adopted bool, err error) {
-	f.why, f.asked = map[int]string{}, time.Now()
+	f.why, f.patience.Answered = map[int]string{}, time.Now()
 	var earlier job
 	err = f.Kubectl.Get(ctx, &earlier, "job", f.name())
 	switch {
@@ -202,7 +199,7 @@ func (f *follower) look(ctx context.Context) (over bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("following the Job: %w", err)
 	}
-	f.asked, f.unsettled = time.Now(), false
+	f.patience.Answered, f.unsettled = time.Now(), false
 	for _, one := range pods.Items {
 		if err := f.pod(ctx, one); err != nil {
 			return false, err
@@ -225,20 +222,12 @@ func (f *follower) look(ctx context.Context) (over bool, err error) {
 
 // away bears with an API server that does not answer, as long as the patience lasts.
 func (f *follower) away(err error) error {
-	if time.Since(f.asked) < f.Patience {
-		f.sayOnce("the API server does not answer, the pods go on: " + err.Error())
+	if !f.patience.Away("the pods go on", err) {
 		return nil
 	}
 	f.unreachable = true
 	return fmt.Errorf("the API server has not answered for %s, and the Job %s goes on in the cluster: %w", f.Patience,
 		f.name(), err)
-}
-
-func (f *follower) sayOnce(line string) {
-	if !f.told[line] {
-		f.told[line] = true
-		f.into.Say(line)
-	}
 }
 
 // pod deals with what a pod shows: a result, a failure, or that it runs.
@@ -249,11 +238,11 @@ func (f *follower) pod(ctx context.Context, one kube.Pod) error {
 	}
 	switch one.Status.Phase {
 	case "Running":
-		f.moved = time.Now()
+		f.patience.Moved = time.Now()
 	case "Succeeded":
 		return f.succeeded(ctx, one, index)
 	case "Failed":
-		f.seen[one.Metadata.UID], f.moved = true, time.Now()
+		f.seen[one.Metadata.UID], f.patience.Moved = true, time.Now()
 		if lost := kube.Find(one.Status.Conditions, "DisruptionTarget", "True"); lost != nil {
 			return f.disruption(one, index, lost)
 		}
@@ -264,7 +253,7 @@ func (f *follower) pod(ctx context.Context, one kube.Pod) error {
 
 // succeeded reads the result of a pod.
 func (f *follower) succeeded(ctx context.Context, one kube.Pod, index int) error {
-	f.moved = time.Now()
+	f.patience.Moved = time.Now()
 	if f.state[index] == hasResult {
 		f.seen[one.Metadata.UID] = true
 		return nil
@@ -276,7 +265,7 @@ func (f *follower) succeeded(ctx context.Context, one kube.Pod, index int) error
 	case kube.Forbidden(err):
 		return fmt.Errorf("reading the result of %s: %w", f.cells[index].Name, err)
 	case err != nil && (kube.Away(err) || !kube.NotFound(err)) && f.waitsFor(one):
-		f.sayOnce(fmt.Sprintf("the log of the pod %s can't be read yet: %v", one.Metadata.Name, err))
+		f.patience.SayOnce(fmt.Sprintf("the log of the pod %s can't be read yet: %v", one.Metadata.Name, err))
 		return nil // the next look asks again
 	}
 	f.seen[one.Metadata.UID] = true

@@ -3,6 +3,7 @@ package campaign
 // This file says why no pod of a campaign runs.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -30,25 +31,15 @@ func (f *follower) stuck(ctx context.Context, now job, pods []kube.Pod) error {
 	if running {
 		return nil
 	}
-	if len(found) == 0 && time.Since(f.moved) > 2*f.Poll {
+	if len(found) == 0 && time.Since(f.patience.Moved) > 2*f.Poll {
 		found = f.fromEvents(ctx, now)
 	}
-	for _, one := range found {
-		if one.Hopeless {
-			return fmt.Errorf("the pods can't run: %s", one.What)
-		}
-		if one.Worth(f.moved, f.Patience) {
-			f.sayOnce(one.What)
-		}
+	why, over, err := f.patience.Stuck(found)
+	if err == nil && over {
+		err = fmt.Errorf("no pod has run for %s (--patience): %s", f.Patience,
+			cmp.Or(why, "see kubectl describe job "+f.name()))
 	}
-	if time.Since(f.moved) < f.Patience {
-		return nil
-	}
-	why := fmt.Sprintf("see kubectl describe job %s", f.name())
-	if len(found) > 0 {
-		why = found[len(found)-1].What
-	}
-	return fmt.Errorf("no pod has run for %s (--patience): %s", f.Patience, why)
+	return err
 }
 
 // fromEvents reads the warnings about the Job and its pods: that pods can't be created, or that volumes can't be

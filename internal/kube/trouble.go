@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Trouble is a reason why pods do not run. Hopeless means that waiting does not help, Passing that it mostly does: a
@@ -15,14 +14,6 @@ import (
 type Trouble struct {
 	What              string
 	Hopeless, Passing bool
-}
-
-// passing is how long trouble that mostly passes is not worth a line.
-const passing = time.Minute
-
-// Worth reports whether trouble is worth a line when no pod has started for a time, of a patience.
-func (t Trouble) Worth(since time.Time, patience time.Duration) bool {
-	return !t.Passing || time.Since(since) >= min(passing, patience/2)
 }
 
 // TroubleOf reads the status of a pod that is pending. room says what makes room for it, image where its images and the

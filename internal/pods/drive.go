@@ -62,7 +62,7 @@ func (c Cluster) Run(ctx context.Context, m Manifest, out string) (done Done, di
 	if err := c.Kubectl.Allowed(ctx, m.Rights()); err != nil {
 		return done, "", err
 	}
-	f := &follower{Cluster: c, Manifest: m, told: map[string]bool{}, moved: time.Now(), asked: time.Now()}
+	f := &follower{Cluster: c, Manifest: m, patience: kube.NewPatience(c.Patience, c.Say)}
 	defer func() {
 		for _, one := range f.deleted {
 			one.end()
@@ -103,10 +103,9 @@ type follower struct {
 	done        *Done
 	// gone says that the coordinator is gone, and a run directory was made in place of its own.
 	gone bool
-	told map[string]bool
-	// moved is when a pod started last, asked when the API server answered last.
-	running      int
-	moved, asked time.Time
+	// patience is about pods that do not start. running is the most pods that ran.
+	patience *kube.Patience
+	running  int
 }
 
 // toEnd follows the run to its end and returns its directory here, "" if there is none. If the coordinator is gone, one
@@ -213,14 +212,13 @@ func (f *follower) look(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		f.asked = time.Now()
+		f.patience.Answered = time.Now()
 		return f.stuck(ctx, pods.Items)
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // follow deals with it
 	case !kube.Away(err):
 		return err
-	case time.Since(f.asked) < f.Patience:
-		f.sayOnce("the API server does not answer, the run goes on: " + err.Error())
+	case !f.patience.Away("the run goes on", err):
 		return nil
 	case answers:
 		return &goneError{fmt.Errorf("the log of the pod that runs dlqbench could not be read for %s, as when its node is "+
@@ -228,13 +226,6 @@ func (f *follower) look(ctx context.Context) error {
 	}
 	return fmt.Errorf("the API server has not answered for %s: %w; Kubernetes removes what is left of the run %s after "+
 		"its end", f.Patience, err, f.Name)
-}
-
-func (f *follower) sayOnce(line string) {
-	if !f.told[line] {
-		f.told[line] = true
-		f.Say(line)
-	}
 }
 
 // goneError says that the coordinator is gone, and with it what it recorded.
@@ -266,7 +257,7 @@ func (f *follower) notice(ctx context.Context, pods []kube.Pod) error {
 		}
 	}
 	if running > f.running {
-		f.running, f.moved = running, time.Now()
+		f.running, f.patience.Moved = running, time.Now()
 	}
 	if now < 0 {
 		if f.coordinator != nil {
@@ -300,10 +291,9 @@ func (f *follower) restarts(ctx context.Context, one kube.Pod) {
 	for _, status := range one.Status.ContainerStatuses {
 		waiting := status.State.Waiting
 		key := one.Metadata.Name + "/" + status.Name
-		if waiting == nil || waiting.Reason != "CrashLoopBackOff" || f.told[key] {
+		if waiting == nil || waiting.Reason != "CrashLoopBackOff" || !f.patience.First(key) {
 			continue
 		}
-		f.told[key] = true
 		f.Say(fmt.Sprintf("the container %s of the pod %s ended more than once, and Kubernetes waits before it starts it "+
 			"again; %s", status.Name, one.Metadata.Name, f.lastOf(ctx, one, status)))
 	}
@@ -370,8 +360,8 @@ func (f *follower) evict(ctx context.Context, pod string) error {
 	path := "/api/v1/namespaces/" + namespace + "/pods/" + pod + "/eviction"
 	_, err = f.Kubectl.Run(ctx, eviction, "create", "--raw", path, "-f", "-")
 	if kube.Said(err, forbiddenNow) {
-		f.sayOnce(fmt.Sprintf("the pod %s can't be evicted now, and its node could not be drained: %s; it is tried again "+
-			"every %s, for %s", pod, err, evictEvery, deleteLimit))
+		f.patience.SayOnce(fmt.Sprintf("the pod %s can't be evicted now, and its node could not be drained: %s; it is tried "+
+			"again every %s, for %s", pod, err, evictEvery, deleteLimit))
 	}
 	return err
 }
@@ -499,7 +489,7 @@ func (f *follower) hear(ctx context.Context, line string) error {
 			}
 			return err
 		}
-		f.hasConsumer, f.moved = true, time.Now()
+		f.hasConsumer, f.patience.Moved = true, time.Now()
 		f.Say(fmt.Sprintf("created the %s %s with %d pods", f.Workload["kind"], f.workloadName(), f.Instances))
 	}
 	return nil
@@ -521,7 +511,7 @@ func (f *follower) stuck(ctx context.Context, pods []kube.Pod) error {
 			found = append(found, t)
 		}
 	}
-	if len(found) == 0 && time.Since(f.moved) > min(quietFor, f.Patience/2) {
+	if len(found) == 0 && time.Since(f.patience.Moved) > min(quietFor, f.Patience/2) {
 		f.sidecarsSay(ctx, pods)
 		found = f.Kubectl.TroubleOfCreation(ctx, func(of kube.Reference) bool {
 			return of.Kind == "Job" && of.Name == f.Name || of.Name == f.workloadName() ||
@@ -530,23 +520,12 @@ func (f *follower) stuck(ctx context.Context, pods []kube.Pod) error {
 			return slices.ContainsFunc(pods, func(one kube.Pod) bool { return one.Metadata.Name == name })
 		})
 	}
-	for _, one := range found {
-		if one.Hopeless {
-			return fmt.Errorf("the pods can't run: %s", one.What)
-		}
-		if one.Worth(f.moved, f.Patience) {
-			f.sayOnce(one.What)
-		}
+	why, over, err := f.patience.Stuck(found)
+	if err == nil && over {
+		err = fmt.Errorf("%d of %d pods run, and no other has started for %s (--patience): %s", f.running, wanted,
+			f.Patience, cmp.Or(why, "see kubectl get events"))
 	}
-	if time.Since(f.moved) < f.Patience {
-		return nil
-	}
-	why := "see kubectl get events"
-	if len(found) > 0 {
-		why = found[len(found)-1].What
-	}
-	return fmt.Errorf("%d of %d pods run, and no other has started for %s (--patience): %s", f.running, wanted, f.Patience,
-		why)
+	return err
 }
 
 // sidecarsSay says what keeps a consumer from being started whose sidecar runs, such as a network policy.
@@ -560,7 +539,7 @@ func (f *follower) sidecarsSay(ctx context.Context, pods []kube.Pod) {
 		}
 		log, err := f.Kubectl.Run(ctx, nil, "logs", one.Metadata.Name, "-c", sidecarName, "--tail=1")
 		if line := strings.TrimSpace(string(log)); err == nil && line != "" && !strings.HasPrefix(line, isInstance) {
-			f.sayOnce("the sidecar in the pod " + one.Metadata.Name + " says: " + line)
+			f.patience.SayOnce("the sidecar in the pod " + one.Metadata.Name + " says: " + line)
 		}
 	}
 }
