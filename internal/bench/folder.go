@@ -48,7 +48,7 @@ func Earlier(dir string) (reports.Bench, error) {
 func (p *Plan) OpenFolder(dir, version string,
 	fresh bool) (folder Folder, earlier reports.Bench, found bool, err error) {
 	folder = Folder{dir}
-	if err := folder.make(); err != nil {
+	if err := reports.OpenFolder(dir, "bench", ours); err != nil {
 		return folder, earlier, false, err
 	}
 	earlier, err = Earlier(dir)
@@ -56,7 +56,7 @@ func (p *Plan) OpenFolder(dir, version string,
 	case errors.Is(err, fs.ErrNotExist):
 		return folder, reports.Bench{}, false, p.prepare(folder)
 	case fresh:
-		return folder, reports.Bench{}, false, errors.Join(folder.clear(), p.prepare(folder))
+		return folder, reports.Bench{}, false, errors.Join(reports.ClearFolder(dir, "bench"), p.prepare(folder))
 	case err != nil:
 		return folder, earlier, false, fmt.Errorf("%w (--fresh removes it)", err)
 	}
@@ -95,46 +95,15 @@ func (p *Plan) complete(earlier reports.Bench) bool {
 	return true
 }
 
-// make creates the folder. It refuses a folder with foreign files.
-func (f Folder) make() error {
-	if err := os.MkdirAll(f.dir, 0o755); err != nil {
-		return fmt.Errorf("making the bench's folder: %w (choose another with --artifacts)", err)
-	}
-	entries, err := os.ReadDir(f.dir)
-	if err != nil {
-		return fmt.Errorf("reading the bench's folder: %w", err)
-	}
-	for _, entry := range entries {
-		if !ours(entry.Name()) {
-			return fmt.Errorf("the folder %s holds %s, which no bench wrote: choose an empty one with --artifacts", f.dir,
-				entry.Name())
-		}
-	}
-	return nil
-}
-
-// ours reports whether a bench writes files of that name. Names that begin with a dot are unfinished files.
-func ours(name string) bool {
+// ours reports whether a bench writes the file. Names that begin with a dot are unfinished files.
+func ours(entry fs.DirEntry) bool {
+	name := entry.Name()
 	base, _, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
 	known := append(reports.BenchFiles(), fileSpec, dirSubjects)
 	return slices.Contains(known, name) ||
 		strings.HasPrefix(name, ".") && slices.ContainsFunc(known, func(one string) bool {
 			return strings.HasPrefix(one, base+".")
 		})
-}
-
-// clear removes the files of an earlier bench.
-func (f Folder) clear() error {
-	entries, err := os.ReadDir(f.dir)
-	if err != nil {
-		return fmt.Errorf("reading the bench's folder: %w", err)
-	}
-	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(f.dir, entry.Name())); err != nil {
-			return fmt.Errorf("removing what an earlier bench left: %w", err)
-		}
-	}
-	return nil
 }
 
 // prepare writes the bench's file and the subjects of its cells.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -25,36 +26,20 @@ var runFolder = regexp.MustCompile(`^[0-9]{2,}-[a-z0-9-]+$`)
 // OpenArtifacts creates the folder and removes the files of an earlier gate, because an old report beside today's would
 // be taken for today's. It refuses a folder that contains other files.
 func OpenArtifacts(dir string) (Artifacts, error) {
-	a := Artifacts{dir}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return a, fmt.Errorf("making the folder for artifacts: %w (choose another with --artifacts)", err)
+	if err := reports.OpenFolder(dir, "gate", ours); err != nil {
+		return Artifacts{}, err
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return a, fmt.Errorf("reading the folder for artifacts: %w", err)
-	}
-	for _, entry := range entries {
-		if !ours(entry.Name()) && (!entry.IsDir() || !runFolder.MatchString(entry.Name())) {
-			return a, fmt.Errorf(
-				"the folder for artifacts, %s, holds %s, which no gate wrote: choose an empty one with --artifacts", dir,
-				entry.Name())
-		}
-	}
-	for _, entry := range entries {
-		if err := os.RemoveAll(filepath.Join(dir, entry.Name())); err != nil {
-			return a, fmt.Errorf("removing what an earlier gate left: %w", err)
-		}
-	}
-	return a, nil
+	return Artifacts{dir}, reports.ClearFolder(dir, "gate")
 }
 
 // ArtifactsIn is a folder whose contents somebody else looks after.
 func ArtifactsIn(dir string) Artifacts { return Artifacts{dir} }
 
-// ours reports whether a gate writes a file of that name, or leaves one if it is killed while writing.
-func ours(name string) bool {
-	return slices.ContainsFunc([]string{reports.JUnitFile, reports.SummaryFile, reports.SuiteJSONFile,
-		reports.SuiteIndexFile}, func(file string) bool {
+// ours reports whether a gate writes the file or folder, or leaves it if it is killed while writing.
+func ours(entry fs.DirEntry) bool {
+	name := entry.Name()
+	return entry.IsDir() && runFolder.MatchString(name) || slices.ContainsFunc([]string{reports.JUnitFile,
+		reports.SummaryFile, reports.SuiteJSONFile, reports.SuiteIndexFile}, func(file string) bool {
 		return name == file || strings.HasPrefix(name, "."+file)
 	})
 }
