@@ -3,6 +3,7 @@ package reports
 // This file decides what all formats say about recovery, conservation and the harness's health.
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -77,36 +78,31 @@ func recoveryWords(f assertions.FaultResult) string {
 	return out
 }
 
-// entryWords describes an entry of the conservation ledger. unseen is that of the ledger.
-func entryWords(key string, unseen bool) string {
-	switch key {
-	case measure.EntryDeadLettered:
-		return "dead-lettered"
-	case measure.EntryReplayed:
-		return "replayed and succeeded"
-	case measure.EntryLogical:
-		return "logical failures"
-	case measure.EntryCommitted:
-		if unseen {
-			return "committed (whether processed is not seen)"
-		}
-		return "skipped by contract"
-	case measure.EntryHeld:
-		return "held by contract"
-	case measure.EntryEndedTwice:
-		return "ended in two ways"
-	case measure.EntryUnacknowledged:
-		return "never acknowledged"
-	case measure.EntryNotSent:
-		return "never sent"
-	case measure.NoteDuplicates:
-		return "succeeded more than once"
-	case measure.NoteUnasked:
-		return "handled without an acknowledgement"
-	case measure.NoteRepeated:
-		return "produced twice"
+// entryWords describes an entry of the conservation ledger, and explains it where the words do not. unseen is that of
+// the ledger.
+func entryWords(key string, unseen bool) (words, meaning string) {
+	known := map[string][2]string{
+		measure.EntryDeadLettered: {"dead-lettered"},
+		measure.EntryReplayed:     {"replayed and succeeded"},
+		measure.EntryLogical:      {"logical failures"},
+		measure.EntryCommitted:    {"skipped by contract"},
+		measure.EntryHeld:         {"held by contract", "left where the consumer halted, as its contract says"},
+		measure.EntryUnfinished:   {name(key), "acknowledged, and neither processed nor dead-lettered"},
+		measure.EntryEndedTwice: {"ended in two ways",
+			"both processed and dead-lettered, and not through a replay"},
+		measure.EntryUnacknowledged: {"never acknowledged",
+			"sent, and the producer gave up, so they may be in the topic or not"},
+		measure.EntryNotSent: {"never sent", "the run ended before their time came"},
+		measure.NoteDuplicates: {"succeeded more than once",
+			"a disruption may explain it; where none does, duplicates is violated"},
+		measure.NoteUnasked: {"handled without an acknowledgement",
+			"what was lost is the acknowledgement, not the record"},
+		measure.NoteRepeated: {"produced twice", "by workload.repeated; each counts as one record"},
+	}[key]
+	if key == measure.EntryCommitted && unseen {
+		known[0] = "committed (whether processed is not seen)"
 	}
-	return name(key)
+	return cmp.Or(known[0], name(key)), known[1]
 }
 
 // conservation describes the ledger in one line: the planned records, then where they went, with unwanted entries
@@ -118,7 +114,8 @@ func conservation(v *assertions.Verdict) string {
 	}
 	var parts, wrong []string
 	for _, entry := range c.Entries {
-		switch words := units.Count(entry.Count) + " " + entryWords(entry.Name, c.Unseen); {
+		words, _ := entryWords(entry.Name, c.Unseen)
+		switch words = units.Count(entry.Count) + " " + words; {
 		case entry.Count == 0 && entry.Name != measure.EntryUnfinished:
 		case entry.Difference && entry.Count > 0:
 			wrong = append(wrong, words)

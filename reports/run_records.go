@@ -97,8 +97,8 @@ func entryBlocks(c measure.Conservation, shown evidence) []document.Block {
 		if entry.Count == 0 || !entry.Difference && !isNote {
 			continue
 		}
-		block := document.Details{Mark: document.Skipped, Word: units.Count(entry.Count), Spare: true,
-			Title: entryWords(entry.Name, c.Unseen), Note: entryMeaning(entry.Name)}
+		block := document.Details{Mark: document.Skipped, Word: units.Count(entry.Count), Spare: true}
+		block.Title, block.Note = entryWords(entry.Name, c.Unseen)
 		if entry.Difference {
 			block.Mark = document.Fail
 		}
@@ -126,29 +126,6 @@ func traceLink(words, anchor string) document.Text {
 		return document.Plain(words)
 	}
 	return document.Link(words, "#"+anchor)
-}
-
-// entryMeaning explains an entry of the ledger whose words do not explain it.
-func entryMeaning(entry string) string {
-	switch entry {
-	case measure.EntryHeld:
-		return "left where the consumer halted, as its contract says"
-	case measure.EntryUnfinished:
-		return "acknowledged, and neither processed nor dead-lettered"
-	case measure.EntryEndedTwice:
-		return "both processed and dead-lettered, and not through a replay"
-	case measure.EntryUnacknowledged:
-		return "sent, and the producer gave up, so they may be in the topic or not"
-	case measure.EntryNotSent:
-		return "the run ended before their time came"
-	case measure.NoteDuplicates:
-		return "a disruption may explain it; where none does, duplicates is violated"
-	case measure.NoteUnasked:
-		return "what was lost is the acknowledgement, not the record"
-	case measure.NoteRepeated:
-		return "by workload.repeated; each counts as one record"
-	}
-	return ""
 }
 
 // problem is a record, or a partition, with all its known problems.
