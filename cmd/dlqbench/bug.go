@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/verify/planted"
 	"github.com/dlqbench/dlqbench/store/worker"
 )
@@ -37,78 +37,27 @@ BUG" shows how a verdict fails. "dlqbench demo --all" lists the bugs, "dlqbench 
 }
 
 func (a *app) bugConsumeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "consume BUG", Short: "Run the reference consumer with a planted bug", Args: takes(1, 1),
-		RunE: func(command *cobra.Command, args []string) error {
-			bug, err := planted.Named(args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			if bug.Consumer == nil {
-				return usageError{fmt.Errorf("%s is not a bug of the consumer", args[0])}
-			}
-			config, err := consumer.FromEnvironment(os.LookupEnv)
-			if err != nil {
-				return usageError{err}
-			}
-			config.Logger = a.logger(a.stderr)
-			parts := consumer.PartsFor(config)
-			bug.Consumer(&config, &parts)
-			return consumer.Main(command.Context(), config, parts)
-		},
-	}
+	var bug planted.Bug
+	command := a.consumeCommand(func(config *consumer.Config, parts *consumer.Parts) { bug.Consumer(config, parts) })
+	return withBug(command, "consume", "dlqbench consume", &bug, func() bool { return bug.Consumer != nil })
 }
 
 func (a *app) bugReplayCommand() *cobra.Command {
-	flags := replayFlags{}
-	command := &cobra.Command{
-		Use: "replay BUG", Short: "Replay dead letters with a planted bug", Args: takes(1, 1),
-		RunE: func(command *cobra.Command, args []string) error {
-			bug, err := planted.Named(args[0])
-			if err != nil {
-				return usageError{err}
-			}
-			if bug.Replay == nil {
-				return usageError{fmt.Errorf("%s is not a bug of the replay", args[0])}
-			}
-			flags.plant = bug.Replay
-			return a.replay(command, flags)
-		},
-	}
-	flags.add(command.Flags())
-	return command
+	var bug planted.Bug
+	command := a.replayCommand(func(config *deadletter.Config) { bug.Replay(config) })
+	return withBug(command, "replay", "dlqbench replay", &bug, func() bool { return bug.Replay != nil })
 }
 
 func (a *app) bugRouterCommand() *cobra.Command {
 	var bug planted.Bug
 	command := a.dlqRouterCommand(func(config *worker.RouterConfig) { bug.Router(config) })
-	return withBug(command, "router", &bug, func() bool { return bug.Router != nil })
+	return withBug(command, "router", "dlqbench dlq router", &bug, func() bool { return bug.Router != nil })
 }
 
 func (a *app) bugWorkerCommand() *cobra.Command {
 	var bug planted.Bug
 	command := a.dlqWorkerCommand(func(address string, config *worker.Config) { bug.Worker(address, config) })
-	return withBug(command, "worker", &bug, func() bool { return bug.Worker != nil })
-}
-
-// withBug gives the command the bug that its argument names, which must be of the kind.
-func withBug(command *cobra.Command, kind string, bug *planted.Bug, ofKind func() bool) *cobra.Command {
-	run := command.RunE
-	correct := "dlqbench dlq " + command.Name()
-	command.Use, command.Args, command.Example = kind+" BUG", takes(1, 1), ""
-	command.Short = "Run " + correct + " with a planted bug"
-	command.Long = command.Short + ". The flags and the environment are the same."
-	command.RunE = func(command *cobra.Command, args []string) error {
-		var err error
-		if *bug, err = planted.Named(args[0]); err != nil {
-			return usageError{err}
-		}
-		if !ofKind() {
-			return usageError{fmt.Errorf("%s is not a bug of the %s", args[0], kind)}
-		}
-		return run(command, nil)
-	}
-	return command
+	return withBug(command, "worker", "dlqbench dlq worker", &bug, func() bool { return bug.Worker != nil })
 }
 
 func (a *app) bugKeeperCommand() *cobra.Command {
@@ -123,5 +72,25 @@ func (a *app) bugKeeperCommand() *cobra.Command {
 		}
 		return run(command, args)
 	}
-	return withBug(command, "keeper", &bug, func() bool { return bug.Keeper != nil })
+	return withBug(command, "keeper", "dlqbench dlq retain", &bug, func() bool { return bug.Keeper != nil })
+}
+
+// withBug gives the command the bug that its argument names, which must be of the kind. correct is the command without
+// a bug.
+func withBug(command *cobra.Command, kind, correct string, bug *planted.Bug, ofKind func() bool) *cobra.Command {
+	run := command.RunE
+	command.Use, command.Args, command.Example = kind+" BUG", takes(1, 1), ""
+	command.Short = "Run " + correct + " with a planted bug"
+	command.Long = command.Short + ". The flags and the environment are the same."
+	command.RunE = func(command *cobra.Command, args []string) error {
+		var err error
+		if *bug, err = planted.Named(args[0]); err != nil {
+			return usageError{err}
+		}
+		if !ofKind() {
+			return usageError{fmt.Errorf("%s is not a bug of %s", args[0], correct)}
+		}
+		return run(command, nil)
+	}
+	return command
 }

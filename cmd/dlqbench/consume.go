@@ -25,7 +25,8 @@ import (
 	"github.com/dlqbench/dlqbench/internal/security"
 )
 
-func (a *app) consumeCommand() *cobra.Command {
+// consumeCommand runs the reference consumer. plant, if set, changes it to plant a bug.
+func (a *app) consumeCommand(plant func(*consumer.Config, *consumer.Parts)) *cobra.Command {
 	settings := consumer.DefaultSettings()
 	command := &cobra.Command{
 		Use: "consume", Short: "Run the reference consumer", Args: noArgs,
@@ -47,7 +48,11 @@ DLQBENCH_ORACLE_URL.`,
 			if _, inRun := os.LookupEnv(subject.RunIDVariable); !inRun {
 				defer background(command.Context(), func(ctx context.Context) { lookForTopics(ctx, config) })()
 			}
-			if err := consumer.Main(command.Context(), config, consumer.PartsFor(config)); err != nil {
+			parts := consumer.PartsFor(config)
+			if plant != nil {
+				plant(&config, &parts)
+			}
+			if err := consumer.Main(command.Context(), config, parts); err != nil {
 				return fmt.Errorf("consuming: %w", err)
 			}
 			return nil

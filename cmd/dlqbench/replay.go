@@ -26,8 +26,8 @@ type replayFlags struct {
 	plant func(*deadletter.Config)
 }
 
-func (a *app) replayCommand() *cobra.Command {
-	flags := replayFlags{}
+func (a *app) replayCommand(plant func(*deadletter.Config)) *cobra.Command {
+	flags := replayFlags{plant: plant}
 	command := &cobra.Command{
 		Use: "replay", Short: "Replay dead letters to their original topics", Args: noArgs,
 		Long: strings.TrimSpace(`

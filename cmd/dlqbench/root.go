@@ -97,9 +97,9 @@ func (a *app) commandGroups() []commandGroup {
 		}},
 		{"Scenarios and subjects", []*cobra.Command{
 			a.learnCommand(), a.initCommand(), a.listCommand(), a.showCommand(), a.validateCommand(), a.schemaCommand(),
-			a.subjectCommand(), a.consumeCommand(),
+			a.subjectCommand(), a.consumeCommand(nil),
 		}},
-		{"Dead letters", []*cobra.Command{a.inspectCommand(), a.replayCommand(), a.dlqCommand()}},
+		{"Dead letters", []*cobra.Command{a.inspectCommand(), a.replayCommand(nil), a.dlqCommand()}},
 		{"Environment and proof", []*cobra.Command{a.kafkaCommand(), a.cleanCommand(), a.proveCommand(), a.parityCommand()}},
 	}
 }
