@@ -137,11 +137,7 @@ func (a *app) runBench(ctx context.Context, runner benchRunner, results reports.
 	if results.Interrupted {
 		a.say("interrupted: what was measured is kept; the same command goes on with it")
 	}
-	a.code = benchCode(results)
-	if err != nil {
-		a.code = worst(a.code, exitEnvironment)
-		a.complain(err)
-	}
+	a.conclude(benchCode(results), err)
 	return nil
 }
 

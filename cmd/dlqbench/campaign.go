@@ -187,17 +187,11 @@ func (a *app) runCampaign(ctx context.Context, p *plannedCampaign, flags campaig
 	if told == nil {
 		return err
 	}
-	a.code = standingCode(told.Verdict)
-	if endErr := reports.SuiteEnd(a.stdout, *told, p.artifacts); endErr != nil {
-		err = errors.Join(err, endErr)
-	}
+	err = errors.Join(err, reports.SuiteEnd(a.stdout, *told, p.artifacts))
 	if told.Count(reports.StandingNotRun)+told.Count(reports.StandingEnvironment) > 0 {
 		a.sayLine("to continue with the cells that have no result: " + p.again(flags))
 	}
-	if err != nil {
-		a.code = worst(a.code, exitEnvironment)
-		a.complain(err)
-	}
+	a.conclude(standingCode(told.Verdict), err)
 	return nil
 }
 
@@ -238,15 +232,10 @@ func (p *plannedCampaign) command(cell campaign.Cell, flags campaignFlags) []str
 func (p *plannedCampaign) forecasts(a *app) (map[int]gate.Forecast, error) {
 	forecasts := map[int]gate.Forecast{}
 	for _, cell := range p.selected {
-		options, err := p.options(a, cell.Entry, p.folder.Runs(cell))
-		if err != nil {
-			return nil, usageError{fmt.Errorf("%s: %w", cell.Label(), err)}
-		}
-		estimate, err := estimateRun(options)
-		if err != nil {
+		var err error
+		if _, forecasts[cell.Number], err = p.forecast(a, cell.Entry, p.folder.Runs(cell)); err != nil {
 			return nil, err
 		}
-		forecasts[cell.Number] = forecast(estimate)
 	}
 	return forecasts, nil
 }

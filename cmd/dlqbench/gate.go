@@ -70,16 +70,12 @@ func (a *app) gate(ctx context.Context, flags gateFlags) error {
 	entries := suite.Part(shard)
 	options, forecasts := map[int]run.Options{}, map[int]gate.Forecast{}
 	for i, entry := range entries {
-		run, err := kafka.options(a, entry, flags.out)
-		if err != nil {
-			return usageError{err}
-		}
-		estimate, err := estimateRun(run)
+		run, takes, err := kafka.forecast(a, entry, flags.out)
 		if err != nil {
 			return err
 		}
 		run.Place = placeOf(i, len(entries))
-		options[entry.Number], forecasts[entry.Number] = run, forecast(estimate)
+		options[entry.Number], forecasts[entry.Number] = run, takes
 	}
 	usual, most := sumOf(forecasts)
 	if flags.list {
@@ -123,11 +119,7 @@ func (a *app) runGate(ctx context.Context, suite *gate.Suite, artifacts gate.Art
 	if summary := os.Getenv("GITHUB_STEP_SUMMARY"); summary != "" {
 		err = errors.Join(err, gate.AppendSummary(summary, told))
 	}
-	a.code = standingCode(told.Verdict)
-	if err != nil {
-		a.code = worst(a.code, exitEnvironment)
-		a.complain(err)
-	}
+	a.conclude(standingCode(told.Verdict), err)
 	return nil
 }
 
@@ -166,6 +158,16 @@ func (w *wantedKafka) options(a *app, entry gate.Entry, out string) (run.Options
 		flags.seed = strconv.FormatUint(*entry.Seed, 10)
 	}
 	return a.runOptions(entry.Arg, w.kafka, flags)
+}
+
+// forecast is options with how long the run takes.
+func (w *wantedKafka) forecast(a *app, entry gate.Entry, out string) (run.Options, gate.Forecast, error) {
+	options, err := w.options(a, entry, out)
+	if err != nil {
+		return options, gate.Forecast{}, usageError{fmt.Errorf("%s: %w", entry.Label(), err)}
+	}
+	estimate, err := estimateRun(options)
+	return options, forecast(estimate), err
 }
 
 // clusterOf are the flags that correspond to the cluster section of a dlqbench.yaml in this folder.

@@ -96,9 +96,9 @@ func (a *app) learn(ctx context.Context, flags learnFlags, words []string) error
 	if err != nil {
 		return usageError{err}
 	}
-	executable, err := os.Executable()
+	executable, err := executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return err
 	}
 	report, err := learn.Learn(ctx, learn.Config{
 		File: flags.subject, Text: text, Made: made, Given: given, Answer: flags.answer,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -93,9 +92,9 @@ func madeBy(on []string) string {
 }
 
 func (a *app) parity(command *cobra.Command, names []string, on []verify.On, flags parityFlags) error {
-	executable, err := os.Executable()
+	executable, err := executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return err
 	}
 	config := &verify.Config{
 		Executable: executable, Dir: flags.out, Parallel: 1, Version: programVersion(), Log: a.logger(a.stderr),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -157,9 +156,9 @@ func (f *proveFlags) check(args []string, seedsGiven bool) error {
 }
 
 func (a *app) prove(ctx context.Context, parts []string, flags proveFlags) error {
-	executable, err := os.Executable()
+	executable, err := executable()
 	if err != nil {
-		return fmt.Errorf("finding this program's own file: %w", err)
+		return err
 	}
 	config := &verify.Config{
 		Executable: executable, Dir: flags.out, Parallel: flags.parallel, Version: programVersion(), Log: a.logger(a.stderr),

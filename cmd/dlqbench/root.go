@@ -144,6 +144,23 @@ func (a *app) complain(err error) {
 	fmt.Fprintln(a.stderr, reports.Flow(a.stderr, "dlqbench: "+err.Error()))
 }
 
+// executable is this program's own file.
+func executable() (string, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("finding this program's own file: %w", err)
+	}
+	return path, nil
+}
+
+// conclude sets the exit code of a command whose findings are printed, and reports what went wrong besides.
+func (a *app) conclude(code int, err error) {
+	if a.code = code; err != nil {
+		a.code = worst(code, exitEnvironment)
+		a.complain(err)
+	}
+}
+
 // progressLog receives progress when the log is in the format for programs. Each line becomes a line of the log.
 type progressLog struct{ log zerolog.Logger }
 

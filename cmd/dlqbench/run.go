@@ -237,11 +237,10 @@ func (a *app) runSome(ctx context.Context, all []run.Options, parallel int, flag
 // runOptions reads the scenario that one argument names.
 func (a *app) runOptions(arg string, kafka run.ClusterOptions, flags runFlags) (run.Options, error) {
 	options := run.Options{Arg: arg, Out: flags.out, KeepData: flags.keepData, Version: programVersion(), Cluster: kafka}
-	executable, err := os.Executable()
-	if err != nil {
-		return options, fmt.Errorf("finding this program's own file: %w", err)
+	var err error
+	if options.Executable, err = executable(); err != nil {
+		return options, err
 	}
-	options.Executable = executable
 	name, data, err := scenarios.Find(arg)
 	if err != nil {
 		return options, err
