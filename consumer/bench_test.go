@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/valyala/fasthttp"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // BenchmarkConsume measures records per second from a full topic, with a handler that does nothing and with one that
@@ -44,13 +46,10 @@ func benchmark(b *testing.B, kind string) {
 		}
 	}
 	settings := DefaultSettings()
-	consumer, err := New(Config{
+	consumer := must.Get(New(Config{
 		Bootstrap: cluster.ListenAddrs(), Topic: inputTopic, DLQTopic: dlqTopic, Group: groupID, Settings: settings,
 		Handler: handler, Logger: zerolog.Nop(),
-	}, DefaultParts(settings))
-	if err != nil {
-		b.Fatal(err)
-	}
+	}, DefaultParts(settings)))(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	start := time.Now()
@@ -64,17 +63,12 @@ func benchmark(b *testing.B, kind string) {
 }
 
 func fill(b *testing.B, brokers []string, n int) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	if err != nil {
-		b.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.RecordPartitioner(kgo.ManualPartitioner())))(b)
 	defer client.Close()
 	value := make([]byte, 256)
 	for i := range n {
 		client.Produce(context.Background(), &kgo.Record{Topic: inputTopic, Partition: int32(i % 6),
 			Key: fmt.Appendf(nil, "k%d", i%1000), Value: value}, nil)
 	}
-	if err := client.Flush(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, client.Flush(context.Background()))
 }

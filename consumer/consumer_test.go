@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestEveryRecordEndsAsItsClassSays(t *testing.T) {
@@ -36,9 +37,7 @@ func TestEveryRecordEndsAsItsClassSays(t *testing.T) {
 	}
 	run := b.start(b.config(settings, handler), DefaultParts(settings))
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 40 && b.committed(1) == 40 })
-	if err := run.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.stop())
 
 	letters := map[string]*kgo.Record{}
 	for _, letter := range b.letters() {

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // TestEveryEnvelopeIsSealed checks that, with each dialect, the dead letter contains what the consumer knows of the
@@ -28,17 +29,12 @@ func TestEveryEnvelopeIsSealed(t *testing.T) {
 			config.Instance = "7"
 			run := b.start(config, DefaultParts(settings))
 			b.eventually("the record is committed", func() bool { return b.committed(0) == 1 })
-			if err := run.stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, run.stop())
 			letters := b.letters()
 			if len(letters) != 1 {
 				t.Fatalf("%d dead letters", len(letters))
 			}
-			dialect, err := deadletter.Named(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			dialect := must.Get(deadletter.Named(name))(t)
 			if found, _ := deadletter.Detect(letters[0]); found != name {
 				t.Errorf("the dead letter is taken for %s", found)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func exitSettings() Settings {
@@ -79,10 +80,7 @@ func TestAnExhaustedRecordLetsRunningAttemptsEnd(t *testing.T) {
 		<-slow
 		return errors.New("down")
 	}
-	one, err := New(b.config(settings, handler), DefaultParts(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(New(b.config(settings, handler), DefaultParts(settings)))(t)
 	if err := one.Run(t.Context()); !errors.Is(err, ErrRetriesExhausted) {
 		t.Fatalf("it ended with %v", err)
 	}
@@ -130,14 +128,11 @@ func TestTheReplayTopicIsConsumedLikeTheInput(t *testing.T) {
 	b.start(config, DefaultParts(settings))
 	headers := []kgo.RecordHeader{{Key: "type", Value: []byte("order")},
 		{Key: "original_topic", Value: []byte(inputTopic)}}
-	err := b.client.ProduceSync(t.Context(),
+	must.Do(t, b.client.ProduceSync(t.Context(),
 		&kgo.Record{Topic: replays, Value: []byte("bad"), Headers: headers},
 		&kgo.Record{Topic: replays, Value: []byte("good"), Headers: headers},
 		&kgo.Record{Topic: inputTopic, Value: []byte("new")},
-	).FirstErr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	).FirstErr())
 	b.eventually("both topics are committed", func() bool {
 		offsets, err := b.admin.FetchOffsets(t.Context(), groupID)
 		at, known := offsets.Lookup(replays, 0)

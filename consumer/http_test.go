@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestHTTPHandlerClassesAnswers(t *testing.T) {
@@ -69,10 +71,7 @@ func TestHTTPHandlerClassesAnswers(t *testing.T) {
 
 func call(t *testing.T, url string, timeout time.Duration) error {
 	t.Helper()
-	handler, err := HTTPHandler(url + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := must.Get(HTTPHandler(url + "/"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	return handler(ctx, &kgo.Record{Topic: "orders", Partition: 3, Offset: 7, Value: []byte("payload")})
@@ -87,13 +86,8 @@ func TestHTTPHandlerMakesOneRequestPerAttempt(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	handler, err := HTTPHandler(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := handler(t.Context(), &kgo.Record{}); err != nil {
-		t.Fatal(err)
-	}
+	handler := must.Get(HTTPHandler(server.URL))(t)
+	must.Do(t, handler(t.Context(), &kgo.Record{}))
 	if err := handler(t.Context(), &kgo.Record{}); err == nil || ClassOf(err) != Retryable {
 		t.Errorf("a broken connection gave %v", err)
 	}

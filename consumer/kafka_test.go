@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -91,9 +92,7 @@ func (b *bench) produce(partition int32, count, keys int) {
 			Value: fmt.Appendf(nil, "%d:%d", partition, i), Headers: []kgo.RecordHeader{{Key: "trace", Value: []byte("t")}},
 		}
 	}
-	if err := b.client.ProduceSync(b.Context(), records...).FirstErr(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.client.ProduceSync(b.Context(), records...).FirstErr())
 }
 
 // started is a running consumer. stop ends it in order.
@@ -104,10 +103,7 @@ type started struct {
 
 func (b *bench) start(config Config, parts Parts) started {
 	b.Helper()
-	consumer, err := New(config, parts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	consumer := must.Get(New(config, parts))(b)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- consumer.Run(ctx) }()
@@ -160,10 +156,7 @@ func (b *bench) letters() []*kgo.Record { return b.read(kgo.ReadCommitted()) }
 // read returns the records of the dead-letter topic up to its end.
 func (b *bench) read(level kgo.IsolationLevel) []*kgo.Record {
 	b.Helper()
-	ends, err := b.admin.ListEndOffsets(b.Context(), dlqTopic)
-	if err != nil {
-		b.Fatal(err)
-	}
+	ends := must.Get(b.admin.ListEndOffsets(b.Context(), dlqTopic))(b)
 	left, assign := map[int32]int64{}, map[int32]kgo.Offset{}
 	ends.Each(func(end kadm.ListedOffset) {
 		assign[end.Partition] = kgo.NewOffset().AtStart()
@@ -171,11 +164,8 @@ func (b *bench) read(level kgo.IsolationLevel) []*kgo.Record {
 			left[end.Partition] = end.Offset
 		}
 	})
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.FetchIsolationLevel(level),
-		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dlqTopic: assign}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	reader := must.Get(kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.FetchIsolationLevel(level),
+		kgo.KeepControlRecords(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dlqTopic: assign})))(b)
 	defer reader.Close()
 	var letters []*kgo.Record
 	ctx, cancel := context.WithTimeout(b.Context(), testDeadline)
@@ -233,9 +223,6 @@ func valueOf(partition int32, offset int64) []byte {
 
 func mustListen(tb testing.TB) net.Listener {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	return listener
 }

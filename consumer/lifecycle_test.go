@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -39,9 +40,7 @@ func TestStopDoesNotWaitForFetchSessions(t *testing.T) {
 		b.produce(partition, 20, 5)
 		b.eventually("everything is committed", func() bool { return b.committed(partition) == 20 })
 	}
-	if err := started.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, started.stop())
 	if n := closing.Load(); n != 0 {
 		t.Errorf("%d fetch sessions were ended in order while the consumer stopped", n)
 	}
@@ -73,9 +72,7 @@ func TestRebalancesLoseNothingAndCommitsNeverGoBack(t *testing.T) {
 	b.eventually("the second has its share", func() bool {
 		return len(second.Health().Assigned) == 2 && len(first.Health().Assigned) == 2
 	})
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.stop())
 	b.eventually("the second has everything", func() bool { return len(second.Health().Assigned) == 4 })
 	third := b.start(b.config(settings, handler), parts)
 	b.eventually("the third has its share", func() bool { return len(third.Health().Assigned) == 2 })
@@ -135,9 +132,7 @@ func TestStopLeavesWhatIsInBackoffToTheNext(t *testing.T) {
 	}
 	run := b.start(b.config(settings, failing), DefaultParts(settings))
 	b.eventually("all were tried", func() bool { return seen.total() == 50 })
-	if err := run.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.stop())
 	if at := b.committed(0); at != 20 {
 		t.Errorf("committed %d, want 20: what is in backoff is not finished", at)
 	}
@@ -177,9 +172,7 @@ func TestAtStopDecides(t *testing.T) {
 			return errors.New("down")
 		}), parts)
 		b.eventually("all are in backoff", func() bool { return seen.total() == 10 && run.Health().Waiting == 10 })
-		if err := run.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run.stop())
 		if at, letters := max(0, b.committed(0)), len(b.letters()); at != want.committed || letters != want.letters {
 			t.Errorf("%d: committed %d with %d dead letters, want %+v", name, at, letters, want)
 		}
@@ -212,9 +205,7 @@ func TestAtRevokeDecides(t *testing.T) {
 		if at, letters := max(0, b.committed(moved)), len(b.letters()); at != want.committed || letters != want.letters {
 			t.Errorf("%d: committed %d with %d dead letters, want %+v", action, at, letters, want)
 		}
-		if err := errors.Join(first.stop(), second.stop()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(first.stop(), second.stop()))
 	}
 }
 
@@ -256,14 +247,11 @@ func TestAHandlerThatOutlivesTheStopIsAnError(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	settings := testSettings()
 	settings.StopGrace = units.Duration(400 * time.Millisecond)
-	consumer, err := New(b.config(settings, func(context.Context, *kgo.Record) error {
+	consumer := must.Get(New(b.config(settings, func(context.Context, *kgo.Record) error {
 		close(entered)
 		<-release
 		return nil
-	}), DefaultParts(settings))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}), DefaultParts(settings)))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- consumer.Run(ctx) }()
@@ -385,9 +373,7 @@ func TestAPausedPartitionThatComesBackGoesOn(t *testing.T) {
 	b.eventually("one partition has moved", func() bool {
 		return len(first.Health().Assigned) == 1 && len(second.Health().Assigned) == 1
 	})
-	if err := second.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, second.stop())
 	b.eventually("it has come back", func() bool { return len(first.Health().Assigned) == 2 })
 	blocked.Store(false)
 	for partition := range int32(2) {
@@ -429,10 +415,8 @@ func TestAPanicIsAPermanentFailureOfItsRecord(t *testing.T) {
 func TestTombstonesAndNullKeysAreProcessedAndDeadLetteredAsTheyAre(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
-	if err := b.client.ProduceSync(t.Context(), &kgo.Record{Topic: inputTopic, Key: []byte("k")},
-		&kgo.Record{Topic: inputTopic, Value: []byte{}}).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.client.ProduceSync(t.Context(), &kgo.Record{Topic: inputTopic, Key: []byte("k")},
+		&kgo.Record{Topic: inputTopic, Value: []byte{}}).FirstErr())
 	settings := testSettings()
 	b.start(b.config(settings, func(context.Context, *kgo.Record) error {
 		return &Error{Class: Permanent, Err: errors.New("broken")}

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -103,9 +104,7 @@ func tryMode(t *testing.T, mode mode, instances int) {
 	}
 	b.eventually("the first have begun", func() bool { return seen.total() > 20 })
 	if instances > 1 {
-		if err := runs[0].stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runs[0].stop())
 	}
 	if instances > 1 && settings.StaticMembership { // the group keeps its partitions for it
 		config := b.config(settings, handler)
@@ -209,16 +208,9 @@ func TestRetryCopiesWaitForTheirOwnTime(t *testing.T) {
 			t.Errorf("a copy was tried again after %s", wait)
 		}
 	}
-	if at, _ := must(b.admin.FetchOffsets(b.Context(), groupID)).Lookup(inputTopic+".retry-1", 0); at.At != 3 {
+	if at, _ := must.Get(b.admin.FetchOffsets(b.Context(), groupID))(b).Lookup(inputTopic+".retry-1", 0); at.At != 3 {
 		t.Errorf("the retry topic is committed up to %d, want 3: the copy there is not finished", at.At)
 	}
-}
-
-func must[T any](value T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return value
 }
 
 func TestNothingIsCommittedPastARefusedRetryCopy(t *testing.T) {
@@ -267,7 +259,7 @@ func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 				return nil
 			}
 			metadata := func() string {
-				at, _ := must(b.admin.FetchOffsets(b.Context(), groupID)).Lookup(inputTopic, 0)
+				at, _ := must.Get(b.admin.FetchOffsets(b.Context(), groupID))(b).Lookup(inputTopic, 0)
 				return fmt.Sprint(at.At, " ", at.Metadata)
 			}
 			want := "0 1-9,11-19,21-29,31-39,41-49,51-59,61-69,71-79,81-89,91-99"
@@ -276,9 +268,7 @@ func TestMetadataSparesTheNextOwnerWhatIsDone(t *testing.T) {
 			b.eventually("what is finished is in the metadata, though the offset stays", func() bool {
 				return metadata() == want
 			})
-			if err := first.stop(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, first.stop())
 			// The next owner processes one record at a time, so that it commits before it has reached the rest. That
 			// commit must keep the restored ranges.
 			settings.MaxInFlight = 1
@@ -323,9 +313,7 @@ func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
 		return len(first.Health().Assigned) == 1 && len(second.Health().Assigned) == 1
 	})
 	had := first.Health().Assigned
-	if err := first.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.stop())
 	back := start("a")
 	b.eventually("it has its partition", func() bool { return slices.Equal(back.Health().Assigned, had) })
 	if len(second.Health().Assigned) != 1 || leaves.Load() != 0 {

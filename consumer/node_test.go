@@ -22,6 +22,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/deadletter/pipestream"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 const (
@@ -38,22 +39,17 @@ func testNode() Node {
 
 func streamValue(t testing.TB, id string, reprocessed int32) []byte {
 	t.Helper()
-	value, err := proto.Marshal(&pipestream.PipeStream{
+	value := must.Get(proto.Marshal(&pipestream.PipeStream{
 		StreamId: id, Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte("text of " + id)}},
 		CurrentNodeId: "parse", ReprocessCount: reprocessed,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return value
 }
 
 func streamOf(t testing.TB, value []byte) *pipestream.PipeStream {
 	t.Helper()
 	stream := &pipestream.PipeStream{}
-	if err := proto.Unmarshal(value, stream); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(value, stream))
 	return stream
 }
 
@@ -128,16 +124,10 @@ func TestADocumentAlwaysTakesTheSameEdge(t *testing.T) {
 // topicContent reads a topic with one partition that is written without transactions.
 func (b *bench) topicContent(topic string) []*kgo.Record {
 	b.Helper()
-	ends, err := b.admin.ListEndOffsets(b.Context(), topic)
-	if err != nil {
-		b.Fatal(err)
-	}
+	ends := must.Get(b.admin.ListEndOffsets(b.Context(), topic))(b)
 	end, _ := ends.Lookup(topic, 0)
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	reader := must.Get(kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})))(b)
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(b.Context(), testDeadline)
 	defer cancel()
@@ -166,9 +156,7 @@ func (b *bench) produceStreams(values ...[]byte) {
 	for i, value := range values {
 		records = append(records, &kgo.Record{Topic: inputTopic, Key: fmt.Append(nil, i), Value: value})
 	}
-	if err := b.client.ProduceSync(b.Context(), records...).FirstErr(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.client.ProduceSync(b.Context(), records...).FirstErr())
 }
 
 func TestANodePassesOnAndDeadLetters(t *testing.T) {
@@ -310,9 +298,7 @@ func TestAModuleSeesTheStreamAndItsPlace(t *testing.T) {
 		return &pipestream.ProcessDataResponse{Success: true, Output: output}, nil
 	})
 	record := &kgo.Record{Topic: inputTopic, Partition: 2, Offset: 7, Value: streamValue(t, "a", 0)}
-	if err := handler(t.Context(), record); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, handler(t.Context(), record))
 	at := seen.GetMetadata()
 	if at.GetStreamId() != "a" || at.GetNodeId() != "parse" || at.GetTopic() != inputTopic ||
 		at.GetPartition() != 2 || at.GetOffset() != 7 || string(seen.GetDocument().GetInline()) != "text of a" {

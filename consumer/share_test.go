@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // newShareBench returns a bench whose share group starts at the beginning of its topics, and whose members learn of
@@ -47,10 +48,7 @@ func (b *bench) shareLag(partitions int32) int64 {
 	group.Topics = append(group.Topics, topic)
 	request := kmsg.NewPtrDescribeShareGroupOffsetsRequest()
 	request.Groups = append(request.Groups, group)
-	response, err := request.RequestWith(b.Context(), b.client)
-	if err != nil {
-		b.Fatal(err)
-	}
+	response := must.Get(request.RequestWith(b.Context(), b.client))(b)
 	var lag int64
 	for _, each := range response.Groups[0].Topics[0].Partitions {
 		if each.StartOffset < 0 {
@@ -163,9 +161,7 @@ func tryShare(t *testing.T, retry string, instances int) {
 	}
 	b.eventually("the first have begun", func() bool { return seen.total() > 20 })
 	if instances > 1 {
-		if err := runs[0].stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runs[0].stop())
 	}
 	b.eventually("everything is finished", func() bool { return b.shareLag(partitions) == 0 })
 	dead := map[string]int{}
@@ -222,9 +218,7 @@ func TestAShareGroupsStopReleasesWhatIsNotDone(t *testing.T) {
 		}
 	}), parts)
 	b.eventually("as many run as may", func() bool { return seen.total() == maxConcurrency+1 })
-	if err := run.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.stop())
 	if accepted, released := acks.count(kgo.AckAccept),
 		acks.count(kgo.AckRelease); accepted != maxConcurrency || released != 300-maxConcurrency {
 		t.Errorf("%d records were accepted and %d released, want %d and %d", accepted, released, maxConcurrency,

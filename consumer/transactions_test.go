@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
@@ -254,9 +255,7 @@ func TestEmptyBatchesBeginNoTransaction(t *testing.T) {
 	}
 	b.produce(0, 3, 3)
 	b.eventually("everything is committed", func() bool { return b.committed(0) == 3 })
-	if err := run.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.stop())
 	if n := ends.Load(); n < 1 || n > 3 {
 		t.Errorf("%d transactions for 3 records", n)
 	}
@@ -325,9 +324,7 @@ func TestAMemberThatStopsWhileItJoins(t *testing.T) {
 	second.InstanceID = groupID + "-1"
 	run := b.start(second, DefaultParts(settings))
 	b.eventually("the second is about to join", func() bool { return len(b.cluster.GroupInfo(groupID).Members) == 2 })
-	if err := run.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.stop())
 	if seen.total() == 24 {
 		t.Error("the batch was done before the second had stopped: nothing is shown")
 	}

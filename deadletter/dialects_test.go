@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // told returns a failure with every field set.
@@ -494,10 +496,7 @@ func TestDetect(t *testing.T) {
 
 func TestNamesAreThoseOfTheDialects(t *testing.T) {
 	for _, name := range Names() {
-		dialect, err := Named(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		dialect := must.Get(Named(name))(t)
 		traits := dialect.Traits()
 		if n := len(traits.Fields); n == 0 || n > 16 {
 			t.Errorf("%s has %d fields", name, n)

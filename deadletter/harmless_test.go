@@ -11,17 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/internal/kafkaio"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // compressed writes values to a partition of the topic, in one batch with the codec.
 func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionCodec, values ...[]byte) {
 	b.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(100<<20), kgo.MaxBufferedBytes(1<<30))
-	if err != nil {
-		b.Fatal(err)
-	}
+		kgo.ProducerBatchCompression(codec), kgo.ProducerBatchMaxBytes(100<<20), kgo.MaxBufferedBytes(1<<30)))(b)
 	defer client.Close()
 	var all []*kgo.Record
 	for _, value := range values {
@@ -30,9 +28,7 @@ func (b *bench) compressed(topic string, partition int32, codec kgo.CompressionC
 		letter.Topic, letter.Partition = topic, partition
 		all = append(all, letter)
 	}
-	if err := client.ProduceSync(b.Context(), all...).FirstErr(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, client.ProduceSync(b.Context(), all...).FirstErr())
 }
 
 // Not every consumer has every codec, and a consumer that lacks one crashes.
@@ -109,10 +105,7 @@ func TestReplayOfManyLargeBatches(t *testing.T) {
 
 func (b *bench) alter(topic, name, value string) {
 	b.Helper()
-	_, err := b.admin().AlterTopicConfigs(context.Background(), alteration(name, value), topic)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Get(b.admin().AlterTopicConfigs(context.Background(), alteration(name, value), topic))(b)
 }
 
 func (b *bench) admin() *kadm.Client { return kadm.NewClient(b.client) }

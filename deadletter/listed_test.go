@@ -10,13 +10,12 @@ import (
 	"testing/iotest"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestListedSelectsByOneHeaderOnly(t *testing.T) {
-	selects, err := Listed(strings.NewReader("a1\n\n  b2  \r\nc3"), "id", Plain{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	selects := must.Get(Listed(strings.NewReader("a1\n\n  b2  \r\nc3"), "id", Plain{}))(t)
 	for _, test := range []struct {
 		key, value string
 		want       bool
@@ -44,10 +43,7 @@ func TestListedFindsTheLettersOfEveryDialect(t *testing.T) {
 	const id, other = "dlqbench-id-0000-0041", "dlqbench-id-0000-0042"
 	selection := func(dialect Opener, wanted string) func(*kgo.Record) bool {
 		t.Helper()
-		selects, err := Listed(strings.NewReader(wanted), "id", dialect)
-		if err != nil {
-			t.Fatal(err)
-		}
+		selects := must.Get(Listed(strings.NewReader(wanted), "id", dialect))(t)
 		return selects
 	}
 	bare := kgo.Record{Key: []byte("key-1"), Value: []byte(`{"id":"` + id + `","seq":41}`)}

@@ -6,19 +6,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // TestOwnHeaders checks that custom headers are decoded in the forms that client libraries write.
 func TestOwnHeaders(t *testing.T) {
-	name, err := OwnHeadersName(map[string]string{"topic": "x-topic", "partition": "x-part", "offset": "x-off",
-		"attempts": "tries", "time": "at"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dialect, err := Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(OwnHeadersName(map[string]string{"topic": "x-topic", "partition": "x-part", "offset": "x-off",
+		"attempts": "tries", "time": "at"}))(t)
+	dialect := must.Get(Named(name))(t)
 	header := func(key string, value []byte) kgo.RecordHeader { return kgo.RecordHeader{Key: key, Value: value} }
 	letter := &kgo.Record{Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{
 		header("app", nil), header("x-topic", []byte("orders")), header("x-part", binary.BigEndian.AppendUint32(nil, 3)),
@@ -110,13 +106,7 @@ func TestOwnValues(t *testing.T) {
 
 func ownOf(t *testing.T, places map[string]string) Dialect {
 	t.Helper()
-	name, err := OwnHeadersName(places)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dialect, err := Named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(OwnHeadersName(places))(t)
+	dialect := must.Get(Named(name))(t)
 	return dialect
 }

@@ -15,19 +15,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/deadletter/pipestream"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // aStream returns a document that has passed a node, as a record's value.
-func aStream(t interface{ Fatal(...any) }, reprocessed int32) []byte {
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pipestream.PipeStream{
+func aStream(t must.Test, reprocessed int32) []byte {
+	value := must.Get(proto.MarshalOptions{Deterministic: true}.Marshal(&pipestream.PipeStream{
 		StreamId: "DLQB-1", Document: &pipestream.Document{Content: &pipestream.Document_Inline{Inline: []byte(`{"id":1}`)}},
 		CurrentNodeId: "chunk", HopNumber: 1, ReprocessCount: reprocessed,
 		History: []*pipestream.HistoryEntry{{NodeId: "parse", Success: true, Attempts: 1,
 			ProcessedAt: timestamppb.New(sealedAt)}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return value
 }
 
@@ -65,9 +63,7 @@ func TestAPipestreamLetterIsADlqMessage(t *testing.T) {
 		Instance: "chunk", Time: sealedAt,
 	})
 	message := &pipestream.DlqMessage{}
-	if err := proto.Unmarshal(letter.Value, message); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(letter.Value, message))
 	want := &pipestream.DlqMessage{
 		Stream: message.GetStream(), ErrorType: proto.String("UNAVAILABLE"), ErrorMessage: proto.String("refused"),
 		FailedAt:   timestamppb.New(sealedAt),
@@ -88,9 +84,7 @@ func TestPipestreamKeepsWhatItDoesNotKnow(t *testing.T) {
 		t.Errorf("the payload is %q", payload)
 	}
 	stream := &pipestream.PipeStream{}
-	if err := proto.Unmarshal(Pipestream{}.Prepare(letter).Value, stream); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, proto.Unmarshal(Pipestream{}.Prepare(letter).Value, stream))
 	if stream.GetReprocessCount() != 1 ||
 		!bytes.Contains(stream.ProtoReflect().GetUnknown(), []byte("of a later version")) {
 		t.Errorf("prepared %v", stream)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -77,14 +79,9 @@ func golden(t *testing.T, dialect, letters string) {
 	t.Helper()
 	path := filepath.Join("testdata", dialect+".golden")
 	if *update {
-		if err := os.WriteFile(path, []byte(letters), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(letters), 0o600))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if letters != string(want) {
 		t.Errorf("dead letters differ from %s:\n%s", path, letters)
 	}

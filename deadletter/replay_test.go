@@ -16,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -32,10 +34,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "orders", "orders.dlq", "elsewhere"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "orders", "orders.dlq", "elsewhere")))(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerLinger(0))
 	if err != nil {
@@ -60,9 +59,7 @@ func (b *bench) deadLetter(count int) {
 		letter.Topic = "orders.dlq"
 		all = append(all, letter)
 	}
-	if err := b.client.ProduceSync(b.Context(), all...).FirstErr(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.client.ProduceSync(b.Context(), all...).FirstErr())
 }
 
 func (b *bench) config() Config {
@@ -71,37 +68,26 @@ func (b *bench) config() Config {
 
 func (b *bench) run(config Config) Result {
 	b.Helper()
-	result, err := Run(b.Context(), config)
-	if err != nil {
-		b.Fatal(err)
-	}
+	result := must.Get(Run(b.Context(), config))(b)
 	return result
 }
 
 // content returns the records of a topic, partition by partition.
 func (b *bench) content(topic string) []*kgo.Record {
 	b.Helper()
-	ends, err := kadm.NewClient(b.client).ListEndOffsets(b.Context(), topic)
-	if err != nil {
-		b.Fatal(err)
-	}
+	ends := must.Get(kadm.NewClient(b.client).ListEndOffsets(b.Context(), topic))(b)
 	var total int64
 	assign := map[int32]kgo.Offset{}
 	ends.Each(func(end kadm.ListedOffset) { total += end.Offset; assign[end.Partition] = kgo.NewOffset().AtStart() })
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: assign}))
-	if err != nil {
-		b.Fatal(err)
-	}
+	reader := must.Get(kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: assign})))(b)
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
 	defer cancel()
 	var all []*kgo.Record
 	for int64(len(all)) < total {
 		fetches := reader.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, fetches.Err0())
 		all = append(all, fetches.Records()...)
 	}
 	slices.SortStableFunc(all, func(a, b *kgo.Record) int { return int(a.Partition - b.Partition) })
@@ -202,14 +188,9 @@ func TestReplayLeavesWhatCameLaterToTheNextRun(t *testing.T) {
 	b := newBench(t)
 	config := b.config()
 	config.DryRun = true
-	r, err := newReplay(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(newReplay(config))(t)
 	defer r.client.Close()
-	if err := r.locate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.locate(t.Context()))
 	// 20 dead letters per partition
 	for _, letter := range []*kgo.Record{{Topic: config.From, Offset: 19}, {Topic: config.From, Offset: 20}} {
 		if more, err := r.take(t.Context(), letter); err != nil || !more {
@@ -283,9 +264,7 @@ func TestReplayCountsWhatIsRefusedForGood(t *testing.T) {
 	b := newBench(t)
 	nowhere := Plain{}.Seal(&kgo.Record{Value: []byte("lost")}, Failure{Attempts: 1})
 	nowhere.Topic = "orders.dlq"
-	if err := b.client.ProduceSync(t.Context(), nowhere).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.client.ProduceSync(t.Context(), nowhere).FirstErr())
 	config := b.config()
 	config.Publish = func(next Publisher) Publisher { return refusing{next} }
 	got := b.run(config)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench"
 	"github.com/dlqbench/dlqbench/dlqtest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
@@ -165,10 +166,7 @@ func TestACorrectConsumerIsNotAccused(t *testing.T) {
 // Two tests that start at once both have Go build the program, and one of them finds it still open for writing.
 func TestAProgramThatIsStillWrittenIsWaitedFor(t *testing.T) {
 	program := executable(t, "dlqbench", "#!/bin/sh\necho '{\"run_id\": \"r\", \"verdict\": \"pass\"}'\n")
-	written, err := os.OpenFile(program, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	written := must.Get(os.OpenFile(program, os.O_WRONLY, 0))(t)
 	time.AfterFunc(200*time.Millisecond, func() { written.Close() })
 	t.Setenv("DLQBENCH", program)
 	if verdict, err := dlqbench.Judge(t.Context(), t.TempDir()); err != nil || verdict.RunID != "r" {
@@ -208,9 +206,7 @@ func TestTheProgramIsFound(t *testing.T) {
 func executable(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o755))
 	return path
 }
 

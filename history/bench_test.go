@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // benchRun returns realistic events of a run: 20,000 records per second over six partitions and two instances, one in
@@ -96,9 +98,7 @@ func BenchmarkRecord(b *testing.B) {
 		r.Record(e)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
-	if err := r.Err(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, r.Err())
 }
 
 func BenchmarkWrite(b *testing.B) {
@@ -122,17 +122,10 @@ func BenchmarkWrite(b *testing.B) {
 // writeHistory writes an unsealed history, segment by segment, at the disk's own pace.
 func writeHistory(b *testing.B, dir string, events []Event) {
 	b.Helper()
-	r, err := NewRecorder(dir, Header{RunID: "bench"}, NewClock())
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(NewRecorder(dir, Header{RunID: "bench"}, NewClock()))(b)
+	must.Do(b, r.Close())
 	for segment := range slices.Chunk(events, segmentEvents) {
-		if err := r.writeSegment(segment); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.writeSegment(segment))
 	}
 }
 
@@ -140,10 +133,7 @@ func BenchmarkRead(b *testing.B) {
 	events := benchRun(200_000)
 	dir := b.TempDir()
 	writeHistory(b, dir, events)
-	reader, err := Open(dir)
-	if err != nil {
-		b.Fatal(err)
-	}
+	reader := must.Get(Open(dir))(b)
 	for b.Loop() {
 		count := 0
 		if err := reader.Each(func(*Event) error { count++; return nil }); err != nil || count != len(events) {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // small returns a sealed history of four segments with 25 events each.
@@ -27,18 +29,13 @@ func small(t testing.TB) (dir string, events []Event) {
 
 func read(t testing.TB, path string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return data
 }
 
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o600))
 }
 
 // requireDamage requires that exactly the named file is reported and that all other events are still read.
@@ -50,10 +47,7 @@ func requireDamage(t testing.TB, dir, file, found string, rest []Event) {
 	if !errors.As(err, &segment) || segment.Path != path || !strings.Contains(err.Error(), found) {
 		t.Fatalf("Open says %v; want %q about %s", err, found, file)
 	}
-	partial, err := OpenPartial(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	partial := must.Get(OpenPartial(dir))(t)
 	if len(partial.Damaged()) != 1 {
 		t.Fatalf("damaged: %v", partial.Damaged())
 	}
@@ -97,13 +91,9 @@ func TestMissingSegmentIsReported(t *testing.T) {
 	for _, sealed := range []bool{true, false} {
 		dir, events := small(t)
 		if !sealed {
-			if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(filepath.Join(dir, sealFile)))
 		}
-		if err := os.Remove(filepath.Join(dir, segmentFile(1))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(dir, segmentFile(1))))
 		requireDamage(t, dir, segmentFile(1), "missing", events[25:])
 	}
 }
@@ -124,9 +114,7 @@ func TestSegmentThatWasAddedIsReported(t *testing.T) {
 // Without a seal, nothing says how many segments there were. A copy must not count its events twice all the same.
 func TestSegmentThatIsThereTwiceIsReported(t *testing.T) {
 	dir, events := small(t)
-	if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, sealFile)))
 	write(t, filepath.Join(dir, segmentFile(5)), read(t, filepath.Join(dir, segmentFile(2))))
 	requireDamage(t, dir, segmentFile(5), "a copy of 000002.parquet", events)
 }
@@ -134,17 +122,10 @@ func TestSegmentThatIsThereTwiceIsReported(t *testing.T) {
 func TestSegmentOfAnotherRunIsReported(t *testing.T) {
 	dir, events := small(t)
 	other := t.TempDir()
-	r, err := NewRecorder(other, Header{RunID: "run-b"}, NewClock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewRecorder(other, Header{RunID: "run-b"}, NewClock()))(t)
 	r.Record(New(KindPhase, 1))
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(dir, sealFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Close())
+	must.Do(t, os.Remove(filepath.Join(dir, sealFile)))
 	write(t, filepath.Join(dir, segmentFile(4)), read(t, filepath.Join(other, segmentFile(1))))
 	requireDamage(t, dir, segmentFile(4), `belongs to the run "run-b"`, events[:75])
 }
@@ -246,9 +227,7 @@ func TestFileReplacedAfterOpenIsReported(t *testing.T) {
 func TestSealTellsWhatIsThere(t *testing.T) {
 	dir, _ := small(t)
 	var s seal
-	if err := json.Unmarshal(read(t, filepath.Join(dir, sealFile)), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(read(t, filepath.Join(dir, sealFile)), &s))
 	if s.Events != 100 || len(s.Segments) != 4 || s.Segments[1].First != 25 || s.Segments[1].Last != 49 || s.At <= 0 {
 		t.Fatalf("%+v", s)
 	}
@@ -272,9 +251,7 @@ func requireUnreadable(t *testing.T, found string, tamper func(*segmentWriter)) 
 	t.Helper()
 	dir := t.TempDir()
 	r := start(t, dir, 10)
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Close())
 	events := make([]Event, 10)
 	for i := range events {
 		events[i] = New(KindPhase, time.Duration(i))

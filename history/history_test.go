@@ -14,16 +14,15 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func start(t testing.TB, dir string, limit int) *Recorder {
 	t.Helper()
-	r, err := NewRecorder(dir, Header{RunID: "run-a"}, NewClock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewRecorder(dir, Header{RunID: "run-a"}, NewClock()))(t)
 	r.limit = limit
 	t.Cleanup(func() { _ = r.Close() })
 	return r
@@ -39,26 +38,18 @@ func record(t testing.TB, dir string, limit int, events []Event) {
 		}
 		r.Record(e)
 	}
-	if err := r.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Seal())
 }
 
 // recordWith is record without the recorder's goroutine and with an encoder that already has its buffers, for
 // properties that are tried many times.
-func recordWith(t interface{ Fatal(...any) }, encoder *segmentWriter, dir string, limit int, events []Event) {
-	if err := writeHeader(dir, Header{RunID: encoder.run}, writeWhole); err != nil {
-		t.Fatal(err)
-	}
+func recordWith(t must.Test, encoder *segmentWriter, dir string, limit int, events []Event) {
+	must.Do(t, writeHeader(dir, Header{RunID: encoder.run}, writeWhole))
 	r := &Recorder{dir: dir, run: encoder.run, clock: NewClock(), write: writeWhole, encoder: encoder}
 	for segment := range slices.Chunk(events, limit) {
-		if err := r.writeSegment(segment); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.writeSegment(segment))
 	}
-	if err := r.writeSeal(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.writeSeal())
 }
 
 // backlog returns the number of segments that wait to be written.
@@ -71,18 +62,13 @@ func (r *Recorder) backlog() int {
 func collect(t testing.TB, source Source) []Event {
 	t.Helper()
 	var events []Event
-	if err := source.Each(func(e *Event) error { events = append(events, *e); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, source.Each(func(e *Event) error { events = append(events, *e); return nil }))
 	return events
 }
 
 func open(t testing.TB, dir string) *Reader {
 	t.Helper()
-	r, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open(dir))(t)
 	return r
 }
 
@@ -158,10 +144,7 @@ func TestEveryFieldIsReadBackInOrder(t *testing.T) {
 	encoder := newSegmentWriter("run-a")
 	rapid.Check(t, func(rt *rapid.T) {
 		events := rapid.SliceOfN(anyEvent(), 0, 60).Draw(rt, "events")
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp(t.TempDir(), ""))(rt)
 		recordWith(rt, encoder, dir, rapid.IntRange(1, 30).Draw(rt, "limit"), events)
 		reader := open(t, dir)
 		want := sortedByTime(events)
@@ -202,9 +185,7 @@ func TestReadingHoldsOnlySegmentsThatOverlap(t *testing.T) {
 		t.Fatalf("%d segments", len(reader.segments))
 	}
 	m, most := &merge{reader: reader, words: newVocabulary()}, 0
-	if err := m.each(func(*Event) error { most = max(most, len(m.open)+len(m.spare)); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.each(func(*Event) error { most = max(most, len(m.open)+len(m.spare)); return nil }))
 	if most > 3 || len(m.open) != 0 {
 		t.Fatalf("held up to %d segments, %d at the end", most, len(m.open))
 	}
@@ -214,7 +195,7 @@ func TestReadingHoldsOnlySegmentsThatOverlap(t *testing.T) {
 func TestTiesKeepTheOrderOfRecording(t *testing.T) {
 	encoder := newSegmentWriter("run-a")
 	check := func(rt interface {
-		Fatal(...any)
+		must.Test
 		Fatalf(string, ...any)
 	}, times []int) {
 		events := make([]Event, len(times))
@@ -222,10 +203,7 @@ func TestTiesKeepTheOrderOfRecording(t *testing.T) {
 			events[i] = New(KindSample, time.Duration(at))
 			events[i].N = int32(i)
 		}
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			rt.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp(t.TempDir(), ""))(rt)
 		recordWith(rt, encoder, dir, 3, events)
 		requireEqual(rt, collect(t, open(t, dir)), sortedByTime(events))
 	}
@@ -295,10 +273,7 @@ func TestFlagsInWords(t *testing.T) {
 func TestFilesOfAHistory(t *testing.T) {
 	dir := t.TempDir()
 	record(t, dir, 2, make([]Event, 5))
-	names, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
 	for i := range names {
 		names[i] = filepath.Base(names[i])
 	}
@@ -312,27 +287,15 @@ func TestFilesOfAHistory(t *testing.T) {
 func TestAmendedHeader(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "history")
 	header := Header{RunID: "one", Environment: map[string]string{"kafka": "process"}}
-	recorder, err := NewRecorder(dir, header, NewClock())
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorder := must.Get(NewRecorder(dir, header, NewClock()))(t)
 	header.Environment["kafka"] = "process, Apache Kafka 4.1.0, 3 brokers"
-	if err := recorder.Amend(header); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, recorder.Amend(header))
 	if err := recorder.Amend(Header{RunID: "another"}); err == nil {
 		t.Error("the header became that of another run")
 	}
-	if err := recorder.Fail("the broker is gone", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := recorder.Seal(); err != nil {
-		t.Fatal(err)
-	}
-	reader, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, recorder.Fail("the broker is gone", false))
+	must.Do(t, recorder.Seal())
+	reader := must.Get(Open(dir))(t)
 	if got := reader.Header(); got.RunID != "one" || got.Environment["kafka"] != header.Environment["kafka"] ||
 		got.Failure != "the broker is gone" {
 		t.Errorf("the header is %+v", got)

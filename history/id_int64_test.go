@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // manyRecords is the most that a scenario may have.
@@ -49,19 +51,17 @@ func TestNumberIsFoundHoweverItIsWritten(t *testing.T) {
 		text := rapid.StringMatching(`[a-zA-Z":,{}+/ éß]{0,40}`)
 		before, after := text.Draw(t, "before"), text.Draw(t, "after")
 		token := ids.Token(seq)
-		number, err := strconv.ParseUint(token, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		number := must.Get(strconv.ParseUint(token, 10, 64))(t)
 		double := float64(number)
+		encoded := must.Get(json.Marshal(map[string]any{"id": double, "n": 1}))(t)
 		for how, written := range map[string]string{
 			"digits":           token,
-			"Python's float":   token + ".0",                                                     // repr, json.dumps; serde_json
-			"Go's %v":          fmt.Sprint(double),                                               // and PHP's json_encode
-			"Java's double":    strings.Replace(fmt.Sprint(double), "e+", "E", 1),                // Double.toString, Jackson
-			".NET's double":    strings.ToUpper(fmt.Sprint(double)),                              // ToString("R")
-			"Java's long":      string(binary.BigEndian.AppendUint64(nil, number)),               // LongSerializer
-			"Go's encoding":    string(must(json.Marshal(map[string]any{"id": double, "n": 1}))), // and JavaScript's
+			"Python's float":   token + ".0",                                       // repr, json.dumps; serde_json
+			"Go's %v":          fmt.Sprint(double),                                 // and PHP's json_encode
+			"Java's double":    strings.Replace(fmt.Sprint(double), "e+", "E", 1),  // Double.toString, Jackson
+			".NET's double":    strings.ToUpper(fmt.Sprint(double)),                // ToString("R")
+			"Java's long":      string(binary.BigEndian.AppendUint64(nil, number)), // LongSerializer
+			"Go's encoding":    string(encoded),                                    // and JavaScript's
 			"text in base64":   base64.StdEncoding.EncodeToString([]byte(`{"id":` + token + `}`)),
 			"base64 of URLs":   base64.RawURLEncoding.EncodeToString([]byte(`x{"id":"` + token + `"}`)),
 			"double in base64": base64.StdEncoding.EncodeToString([]byte(`{"ref":` + fmt.Sprint(double) + `}`)),
@@ -94,13 +94,6 @@ func TestNumberIsFoundHoweverItIsWritten(t *testing.T) {
 	})
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
-
 // Whatever characters of base64 stand around it, the digits of an id that was encoded apart are found.
 func TestNumberInBase64IsFoundInsideAPath(t *testing.T) {
 	ids := NewIDsAs("run", IDInt64, manyRecords)
@@ -120,7 +113,7 @@ func TestOtherNumbersAreNotTakenForIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		seq := rapid.Int32Range(0, records-1).Draw(t, "seq")
 		token := ids.Token(seq)
-		number := must(strconv.ParseInt(token, 10, 64))
+		number := must.Get(strconv.ParseInt(token, 10, 64))(t)
 		at := rapid.IntRange(0, numberLen-1).Draw(t, "at")
 		digit := strconv.Itoa(rapid.IntRange(0, 9).Draw(t, "digit"))
 		for how, text := range map[string]string{

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestUUIDIsFoundHoweverItIsWritten(t *testing.T) {
@@ -66,10 +68,7 @@ func TestDamagedUUIDIsNotFound(t *testing.T) {
 // run's tag: of the 2^74 that do, 2^31 are ids.
 func TestOtherUUIDsAreNotTakenForIDs(t *testing.T) {
 	ids := NewIDsAs("run", IDUUID, 0)
-	head, err := hex.DecodeString(strings.ReplaceAll(ids.Token(0), "-", "")[:2*uuidTag])
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(hex.DecodeString(strings.ReplaceAll(ids.Token(0), "-", "")[:2*uuidTag]))(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	for n := range 200_000 {
 		var id [16]byte

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestRecordFromManyGoroutines(t *testing.T) {
@@ -27,9 +29,7 @@ func TestRecordFromManyGoroutines(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if err := r.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Seal())
 	ops, next := map[int64]bool{}, [goroutines]int32{}
 	for _, e := range collect(t, open(t, dir)) {
 		if e.N != next[e.Instance] || e.Op < 1 || ops[e.Op] {
@@ -70,9 +70,7 @@ func TestSealWhileRecording(t *testing.T) {
 	sealers.Wait()
 	close(stop)
 	group.Wait()
-	if err := errors.Join(errs[:]...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(errs[:]...))
 	if reader := open(t, dir); !reader.Sealed() {
 		t.Fatal("not sealed")
 	}
@@ -82,13 +80,9 @@ func TestEventsAfterTheSealAreIgnored(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, dir, 10)
 	r.Record(New(KindPhase, 1))
-	if err := r.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Seal())
 	r.Record(New(KindPhase, 2))
-	if err := errors.Join(r.Seal(), r.Close(), r.Close(), r.Err()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(r.Seal(), r.Close(), r.Close(), r.Err()))
 	if events := collect(t, open(t, dir)); len(events) != 1 || r.ignored != 1 {
 		t.Fatalf("%d events, %d ignored", len(events), r.ignored)
 	}
@@ -106,10 +100,7 @@ func TestSecondHistoryInADirectoryIsRefused(t *testing.T) {
 func TestEventsAreWrittenWithinASecond(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		r, err := NewRecorder(dir, Header{RunID: "run-a"}, NewClock())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(NewRecorder(dir, Header{RunID: "run-a"}, NewClock()))(t)
 		r.Record(New(KindPhase, 1))
 		time.Sleep(segmentAge)
 		synctest.Wait()
@@ -135,9 +126,7 @@ func TestLongTextsCloseASegmentEarly(t *testing.T) {
 	for _, e := range want {
 		r.Record(e)
 	}
-	if err := r.Seal(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Seal())
 	if len(r.segments) != 2 {
 		t.Errorf("%d segments, want 2", len(r.segments))
 	}
@@ -147,15 +136,12 @@ func TestLongTextsCloseASegmentEarly(t *testing.T) {
 // TestFullDisk has a disk with room for the header and one segment.
 func TestFullDisk(t *testing.T) {
 	dir, files := t.TempDir(), 0
-	r, err := newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
+	r := must.Get(newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
 		if files++; files > 2 {
 			return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
 		}
 		return writeWhole(path, data)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.limit = 10
 	for range 10 {
 		r.Record(New(KindPhase, 1))
@@ -189,15 +175,12 @@ func TestHeaderOnAFullDisk(t *testing.T) {
 
 func TestSealOnAFullDisk(t *testing.T) {
 	dir := t.TempDir()
-	r, err := newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
+	r := must.Get(newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
 		if filepath.Base(path) == sealFile {
 			return syscall.ENOSPC
 		}
 		return writeWhole(path, data)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if err := r.Seal(); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatal(err)
 	}
@@ -209,15 +192,12 @@ func TestSealOnAFullDisk(t *testing.T) {
 // TestDiskThatHangs has a disk that does not answer: Record must neither wait for it nor fill the memory.
 func TestDiskThatHangs(t *testing.T) {
 	dir, answer := t.TempDir(), make(chan struct{})
-	r, err := newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
+	r := must.Get(newRecorder(dir, Header{RunID: "run-a"}, NewClock(), func(path string, data []byte) error {
 		if filepath.Ext(path) == ".parquet" {
 			<-answer
 		}
 		return writeWhole(path, data)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.limit = 10
 	const recorded = 10 * (maxWaiting + 5)
 	for i := range recorded {

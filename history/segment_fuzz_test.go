@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // setAside returns the number of bytes allocated so far.
@@ -53,9 +55,7 @@ func reworded(t testing.TB, whole []byte, old, now string) []byte {
 	data := bytes.Clone(whole)
 	copy(data[at:], now)
 	copy(data[bytes.LastIndex(data, []byte(sumMark))+len(sumMark):], noSum)
-	if _, err := sealSegment(data); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sealSegment(data))(t)
 	return data
 }
 

@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // openBench renders the bench to a file and opens it.
 func openBench(t *testing.T, b *browsertest.Browser, bench Bench) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(path, []byte(renderBench(t, bench, BenchHTML)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(renderBench(t, bench, BenchHTML)), 0o644))
 	b.OpenFile(path)
 }
 
@@ -119,9 +118,7 @@ func TestBrowserBenchPolicyStopsScripts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report.html")
 	document := strings.Replace(renderBench(t, matrixBench(), BenchHTML), "</main>",
 		"<script>document.title=\"owned\"</script><img src=\"x\" onerror=\"document.title='owned'\"></main>", 1)
-	if err := os.WriteFile(path, []byte(document), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(document), 0o644))
 	b.OpenFile(path)
 	if title := browsertest.Eval[string](b, "document.title"); title == "owned" {
 		t.Error("the policy let a script run")

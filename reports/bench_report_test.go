@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -285,9 +286,7 @@ func TestWhatCantKeepUpComesFirst(t *testing.T) {
 		t.Errorf("the terminal shows:\n%s", terminal)
 	}
 	var line strings.Builder
-	if err := BenchRunLine(&line, bench, 2, 1, bench.Cells[1].Repetitions[0].Run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, BenchRunLine(&line, bench, 2, 1, bench.Cells[1].Repetitions[0].Run))
 	if !strings.Contains(line.String(), "repetition 1: CAN'T KEEP UP: ") {
 		t.Errorf("the run's line is %q", line.String())
 	}
@@ -313,14 +312,9 @@ func TestBenchTerminalLeavesCommandsWhole(t *testing.T) {
 
 // On a narrow terminal no figure of a cell is lost or cut, and no line is wider than the terminal.
 func TestBenchNarrow(t *testing.T) {
-	doc, err := benchDocument(matrixBench())
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(benchDocument(matrixBench()))(t)
 	var b strings.Builder
-	if err := document.Terminal(&b, doc, 60, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, document.Terminal(&b, doc, 60, false))
 	for line := range strings.Lines(b.String()) {
 		if ansi.StringWidth(strings.TrimSuffix(line, "\n")) > 60 && !strings.Contains(line, "see: ") {
 			t.Errorf("%d columns: %s", ansi.StringWidth(line), line)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // benchSample is a repetition with predictable figures: p99 is the latency, rate the number of records finished per
@@ -154,9 +155,7 @@ func TestBenchGolden(t *testing.T) {
 		for extension, to := range formats {
 			t.Run(fixture+"."+extension, func(t *testing.T) {
 				var b strings.Builder
-				if err := to(&b, bench); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, to(&b, bench))
 				compareGolden(t, filepath.Join("testdata", fixture+"."+extension), b.String())
 			})
 		}
@@ -167,16 +166,11 @@ func TestBenchGolden(t *testing.T) {
 func TestBenchComesBack(t *testing.T) {
 	for fixture, bench := range allResults() {
 		var b strings.Builder
-		if err := BenchJSON(&b, bench); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, BenchJSON(&b, bench))
 		if strings.Contains(b.String(), ": null") {
 			t.Errorf("%s has a null", fixture)
 		}
-		got, err := ReadBench(strings.NewReader(b.String()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(ReadBench(strings.NewReader(b.String())))(t)
 		bench.Schema = BenchSchema
 		if want := complete(bench); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s came back as\n%+v\nwant\n%+v", fixture, got, want)
@@ -227,10 +221,7 @@ func TestHistogramsComeBack(t *testing.T) {
 		for _, v := range rapid.SliceOf(rapid.Int64Range(1, 600_000_000)).Draw(t, "values") {
 			_ = histogram.RecordValue(v)
 		}
-		encoded, err := EncodeHDR(histogram)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := must.Get(EncodeHDR(histogram))(t)
 		got, err := BenchLatency{HDR: encoded}.Histogram()
 		if err != nil || !histogram.Equals(got) {
 			t.Fatalf("%v: %v", err, got)
@@ -278,9 +269,7 @@ func TestTablesAreNoPrograms(t *testing.T) {
 	bench.Cells[0].Repetitions[0].Run.Error = "=HYPERLINK(\"http://example.com\")"
 	bench.Cells[0].Repetitions[0].Run.BacklogGrowth = -12.5
 	var b strings.Builder
-	if err := BenchCSV(&b, bench); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, BenchCSV(&b, bench))
 	if !strings.Contains(b.String(), `'=HYPERLINK`) || !strings.Contains(b.String(), ",-12.5,") {
 		t.Errorf("%s", b.String())
 	}

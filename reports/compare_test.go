@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -88,9 +89,7 @@ func TestCompareFirstJudged(t *testing.T) {
 			t.Errorf("%s before: %s, %s", before, got, c.Verdict)
 		}
 		var out strings.Builder
-		if err := CompareTerminal(&out, c, false); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, CompareTerminal(&out, c, false))
 		if !strings.Contains(out.String(), "Judged for the first time, and violated: replay-round-trip.") ||
 			!strings.Contains(out.String(), "judged for the first time (not") ||
 			strings.Contains(strings.ToLower(out.String()), "newly violated") {
@@ -233,10 +232,7 @@ func TestCompareDoesNotCryWolf(t *testing.T) {
 				})...)
 			}
 		}
-		c, err := Compare(before, after, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Compare(before, after, false))(t)
 		if slices.ContainsFunc(c.Cases, func(of CompareCase) bool {
 			return slices.ContainsFunc(of.Figures, func(f CompareFigure) bool {
 				return f.Change == FigureWorse || f.Change == FigureBetter
@@ -311,9 +307,7 @@ func TestCompareNotes(t *testing.T) {
 func compareText(t *testing.T, c Comparison) string {
 	t.Helper()
 	var b strings.Builder
-	if err := CompareTerminal(&b, c, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, CompareTerminal(&b, c, false))
 	return b.String()
 }
 
@@ -341,9 +335,7 @@ func TestCompareGolden(t *testing.T) {
 		}, "md": CompareMarkdown, "json": CompareJSON,
 	} {
 		var b strings.Builder
-		if err := to(&b, c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, to(&b, c))
 		compareGolden(t, filepath.Join("testdata", "compare."+extension), b.String())
 	}
 	var b strings.Builder
@@ -353,9 +345,7 @@ func TestCompareGolden(t *testing.T) {
 		t.Error("colour changes the words")
 	}
 	var narrow strings.Builder
-	if err := document.Terminal(&narrow, compareDocument(c), 60, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, document.Terminal(&narrow, compareDocument(c), 60, false))
 	for line := range strings.Lines(narrow.String()) {
 		if ansi.StringWidth(strings.TrimSuffix(line, "\n")) > 60 {
 			t.Errorf("60 columns: a line is wider: %s", line)
@@ -376,10 +366,7 @@ func TestBaselineRoundTrip(t *testing.T) {
 	v.Faults = slices.Clone(v.Faults)
 	v.Faults[0].Recovery.Steady = measure.Span{State: measure.SpanKnown, Time: 700 * ms}
 	v.Faults[1].Recovery.Steady = measure.Span{State: measure.SpanUntold, Note: "too short"}
-	one, err := RunOfVerdict(&v, "runs/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(RunOfVerdict(&v, "runs/a"))(t)
 	want := map[string]float64{
 		"throughput.processed": 1996.2, "recovery.drain": 2.8, "recovery.steady": 0.7, "share.duplicates": 41.0 / 30000,
 		"share.dead_lettered": 890.0 / 30000, "count.attempts": 34518,
@@ -395,13 +382,8 @@ func TestBaselineRoundTrip(t *testing.T) {
 		t.Errorf("figures of a run that proved nothing are none of the consumer's: %v, %v", vague.Figures, err)
 	}
 	var b strings.Builder
-	if err := WriteBaseline(&b, []CompareRun{one}, time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)); err != nil {
-		t.Fatal(err)
-	}
-	back, err := ReadCompared([]byte(b.String()), "main.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteBaseline(&b, []CompareRun{one}, time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)))
+	back := must.Get(ReadCompared([]byte(b.String()), "main.json"))(t)
 	left, _ := json.Marshal(back[0])
 	right, _ := json.Marshal(one)
 	if string(left) != string(right) {
@@ -475,14 +457,9 @@ func TestCompareMakesHostileTextInert(t *testing.T) {
 		run.Invariants = []BenchInvariant{{Name: hostile, Verdict: assertions.Pass}, {Name: "x", Verdict: assertions.Pass}}
 		run.Environment = map[string]string{"kafka": "other " + hostile, "dlqbench": hostile}
 	}
-	c, err := Compare(repeated("s", "a", 2, clean), repeated("s", "bb", 2, dirty), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Compare(repeated("s", "a", 2, clean), repeated("s", "bb", 2, dirty), true))(t)
 	var markdown strings.Builder
-	if err := CompareMarkdown(&markdown, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, CompareMarkdown(&markdown, c))
 	for name, got := range map[string]string{"terminal": compareText(t, c), "Markdown": markdown.String(),
 		"refusal": (&IncomparableError{Case: hostile}).Error()} {
 		for _, live := range []string{"\x1b", "\x00", "\u202e", "\u009b", "\u200b"} {
@@ -500,9 +477,7 @@ func TestCompareMakesHostileTextInert(t *testing.T) {
 // Any input is either rejected with an error, or compared and reported without any control sequences for a terminal.
 func FuzzReadCompared(f *testing.F) {
 	var baseline strings.Builder
-	if err := WriteBaseline(&baseline, repeated("s", "a", 2, nil), time.Unix(0, 0)); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, WriteBaseline(&baseline, repeated("s", "a", 2, nil), time.Unix(0, 0)))
 	f.Add([]byte(baseline.String()))
 	f.Add(
 		[]byte(

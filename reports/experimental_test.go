@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // The findings of an experimental invariant are in every report, marked, and no report counts them as a failure.
@@ -30,9 +31,7 @@ func TestExperimentalIsReportedAndFailsNothing(t *testing.T) {
 		}
 	}
 	var suites junitSuites
-	if err := xml.Unmarshal([]byte(render(t, run, JUnit)), &suites); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, xml.Unmarshal([]byte(render(t, run, JUnit)), &suites))
 	if suites.Failures+suites.Errors > 0 {
 		t.Errorf("JUnit counts %d failures and %d errors", suites.Failures, suites.Errors)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // Keys that are not characters, with their names in the browser's protocol.
@@ -24,9 +25,7 @@ const (
 func openReport(t *testing.T, b *browsertest.Browser, name, document string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name+".html")
-	if err := os.WriteFile(path, []byte(document), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(document), 0o644))
 	b.OpenFile(path)
 	b.Until(`document.documentElement.classList.contains("js")`)
 }

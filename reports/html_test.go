@@ -19,6 +19,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -306,9 +307,7 @@ func drawnIn(t *testing.T, page parsedPage) drawn {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(page.scripts[0]), &data); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(page.scripts[0]), &data))
 	out := drawn{Time: data.Timeline.Time, Figures: data.Figures, curves: map[string][]*float64{}}
 	for _, chart := range data.Timeline.Charts {
 		for _, curve := range chart.Curves {
@@ -410,9 +409,7 @@ func TestLedgerAddsUp(t *testing.T) {
 func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 	for name, run := range fixtures() {
 		var v assertions.Verdict
-		if err := json.Unmarshal([]byte(render(t, run, JSON)), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(render(t, run, JSON)), &v))
 		run.Dir, run.Verdict = "", complete(run.Verdict) // NaN is 0 in the file
 		want, got := strings.Split(render(t, run, HTML), "\n"), strings.Split(render(t, Run{Verdict: &v}, HTML), "\n")
 		for i := range max(len(want), len(got)) {

@@ -12,23 +12,19 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // verdictSchema compiles the committed schema, which is the published one.
 func verdictSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	file, err := os.ReadFile("verdict.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.ReadFile("verdict.schema.json"))(t)
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
 	if err != nil {
 		t.Fatalf("reading the schema: %v", err)
 	}
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource(VerdictSchemaID, document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, compiler.AddResource(VerdictSchemaID, document))
 	schema, err := compiler.Compile(VerdictSchemaID)
 	if err != nil {
 		t.Fatalf("compiling the schema: %v", err)
@@ -62,9 +58,7 @@ func TestVerdictSchemaRefuses(t *testing.T) {
 		"a fault without window":   func(v map[string]any) { delete(v["faults"].([]any)[0].(map[string]any), "planned") },
 	} {
 		var v map[string]any
-		if err := json.Unmarshal([]byte(render(t, failRun(), JSON)), &v); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(render(t, failRun(), JSON)), &v))
 		spoil(v)
 		if schema.Validate(v) == nil {
 			t.Errorf("the schema accepts %s", name)
@@ -75,9 +69,7 @@ func TestVerdictSchemaRefuses(t *testing.T) {
 func TestJSONReadsBack(t *testing.T) {
 	want := complete(failRun().Verdict)
 	var got assertions.Verdict
-	if err := json.Unmarshal([]byte(render(t, failRun(), JSON)), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(render(t, failRun(), JSON)), &got))
 	// Hostile bytes that are not UTF-8 cannot survive JSON. Everything else must.
 	got.Invariants[9].Anomalies, want.Invariants[9].Anomalies = nil, nil
 	got.Logs, want.Logs = nil, nil
@@ -99,10 +91,7 @@ func TestJSONReadsBack(t *testing.T) {
 
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
-	out, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(json.Marshal(v))(t)
 	return string(out)
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestBrowserInspectsEveryPage(t *testing.T) {
@@ -29,9 +30,7 @@ func TestBrowserInspectsEveryPage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := browsertest.Open(t)
 			path := filepath.Join(t.TempDir(), name+".html")
-			if err := os.WriteFile(path, []byte(page(t)), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(page(t)), 0o644))
 			b.OpenFile(path)
 			b.Inspect(name)
 			quiet(t, b, name)
@@ -42,9 +41,7 @@ func TestBrowserInspectsEveryPage(t *testing.T) {
 func renderTo[T any](t *testing.T, of T, render func(io.Writer, T) error) string {
 	t.Helper()
 	var out strings.Builder
-	if err := render(&out, of); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, render(&out, of))
 	return out.String()
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestBrowserPicturesOfTheDocumentation(t *testing.T) {
@@ -30,9 +31,7 @@ func TestBrowserPicturesOfTheDocumentation(t *testing.T) {
 		t.Run(one.picture, func(t *testing.T) {
 			b := browsertest.Open(t)
 			path := filepath.Join(t.TempDir(), "page.html")
-			if err := os.WriteFile(path, []byte(one.page(t)), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(one.page(t)), 0o644))
 			b.Viewport(one.width, one.height)
 			b.OpenFile(path)
 			b.Looks(filepath.Join("..", "docs", one.picture))

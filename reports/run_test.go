@@ -8,22 +8,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestWriteAll(t *testing.T) {
 	dir := t.TempDir()
 	run := passRun()
 	for range 2 { // the second pass overwrites the files of the first
-		if err := WriteAll(dir, run); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteAll(dir, run))
 	}
 	for file, to := range map[string]func(io.Writer, Run) error{VerdictFile: JSON, HTMLFile: HTML, JUnitFile: JUnit,
 		SummaryFile: Markdown} {
-		got, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(os.ReadFile(filepath.Join(dir, file)))(t)
 		if string(got) != render(t, run, to) {
 			t.Errorf("%s is not what its renderer writes", file)
 		}
@@ -38,10 +35,7 @@ func TestWriteAll(t *testing.T) {
 
 func fileNames(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -51,9 +45,7 @@ func fileNames(t *testing.T, dir string) []string {
 
 func TestReplaceFileKeepsTheOldOneWhenRenderingFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), VerdictFile)
-	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("old"), 0o644))
 	full := errors.New("no space left on device")
 	err := ReplaceFile(path, func(w io.Writer) error {
 		_, _ = io.WriteString(w, "half")

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -38,17 +39,12 @@ func TestSequenceGolden(t *testing.T) {
 	}
 	for _, path := range traces {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".json"), func(t *testing.T) {
-			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := must.Get(os.ReadFile(path))(t)
 			var told struct {
 				Counterexample assertions.Counterexample
 				Faults         []assertions.FaultResult
 			}
-			if err := json.Unmarshal(data, &told); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(data, &told))
 			compareGolden(t, strings.TrimSuffix(path, ".json")+".svg", draw(t, &assertions.Verdict{Faults: told.Faults},
 				told.Counterexample))
 		})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // The snapshot for a person on call reveals no faults: neither their names nor that there are any.
@@ -26,15 +27,9 @@ func TestWithoutFaults(t *testing.T) {
 			{Sequence: 6, Kind: EventPhase, Text: history.PhaseHeal},
 		},
 	}
-	before, err := json.Marshal(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(json.Marshal(whole))(t)
 	seen := whole.WithoutFaults()
-	text, err := json.Marshal(seen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(seen))(t)
 	for _, secret := range []string{"secret", "KILL", `"paused"`, `"killed"`, `"fault"`, `"heal"`} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("it tells %q: %s", secret, text)

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // The index page of a gate's artifacts in a real browser: it fits, logs nothing and makes no requests.
 func TestBrowserSuiteIndex(t *testing.T) {
 	b := browsertest.Open(t)
 	path := filepath.Join(t.TempDir(), "index.html")
-	if err := os.WriteFile(path, []byte(renderSuite(t, fixtureSuite(), SuiteIndex)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(renderSuite(t, fixtureSuite(), SuiteIndex)), 0o644))
 	b.OpenFile(path)
 	for _, width := range []int64{1200, 480} {
 		b.Viewport(width, 900)

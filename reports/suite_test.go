@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // fixtureSuite has a run of every standing. One of them is full of hostile texts, and so are a waiver and an
@@ -117,9 +118,7 @@ func TestLinesOfALogBelowASuitesRun(t *testing.T) {
 	run := SuiteRun{Label: "smoke", Standing: StandingEnvironment, Reasons: []string{
 		"it ended with exit code 1; its last lines are:\n  Exception\n  " + long + "\nall of its output is in instance-0.log"}}
 	var b strings.Builder
-	if err := SuiteLine(&b, run); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, SuiteLine(&b, run))
 	want := "    it ended with exit code 1; its last lines are:\n      Exception\n      " + long +
 		"\n    all of its output is in instance-0.log\n"
 	if _, got, _ := strings.Cut(b.String(), "smoke\n"); got != want {
@@ -130,9 +129,7 @@ func TestLinesOfALogBelowASuitesRun(t *testing.T) {
 // Every test suite counts its cases, the file counts its suites, and each run of the gate appears as its worst case.
 func TestSuiteJUnitCounts(t *testing.T) {
 	var read junitSuites
-	if err := xml.Unmarshal([]byte(renderSuite(t, fixtureSuite(), SuiteJUnit)), &read); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, xml.Unmarshal([]byte(renderSuite(t, fixtureSuite(), SuiteJUnit)), &read))
 	sum := junitSuites{}
 	worst := map[string]string{}
 	for _, suite := range read.Suites {
@@ -188,9 +185,7 @@ func TestSuiteJUnitPartlyWaived(t *testing.T) {
 	run.Waived = run.Waived[:1]
 	suite.Runs = []SuiteRun{run}
 	var read junitSuites
-	if err := xml.Unmarshal([]byte(renderSuite(t, suite, SuiteJUnit)), &read); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, xml.Unmarshal([]byte(renderSuite(t, suite, SuiteJUnit)), &read))
 	for _, one := range read.Suites[0].Cases {
 		if one.Name == run.Waived[0].Invariant && (one.Skipped == nil || one.Skipped.Type != "waived") {
 			t.Errorf("%s is not shown as waived", one.Name)
@@ -228,10 +223,7 @@ func TestAnnotationsAreOneCommandEach(t *testing.T) {
 }
 
 func TestAnnotationPaths(t *testing.T) {
-	root, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("testdata"))(t)
 	for file, want := range map[string]string{
 		filepath.Join("testdata", "ci", "a.yaml"): "ci/a.yaml", filepath.Join(root, "b.yaml"): "b.yaml", "json.go": "json.go",
 		"testdata-not.yaml": "testdata-not.yaml",

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
 
@@ -104,10 +105,7 @@ func TestUseColorOnlyOnTerminals(t *testing.T) {
 	if UseColor(&bytes.Buffer{}) {
 		t.Error("a buffer is no terminal")
 	}
-	file, err := os.Create(t.TempDir() + "/out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(t.TempDir() + "/out"))(t)
 	defer file.Close()
 	if UseColor(file) {
 		t.Error("a file is no terminal")
@@ -119,9 +117,7 @@ func TestTerminalWidths(t *testing.T) {
 	for name, run := range fixtures() {
 		for columns, most := range map[int]int{60: 60, 80: 80, 200: 120} {
 			var out strings.Builder
-			if err := document.Terminal(&out, runDocument(run), columns, false); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, document.Terminal(&out, runDocument(run), columns, false))
 			widest := 0
 			for line := range strings.Lines(out.String()) {
 				if line = strings.TrimSuffix(line, "\n"); copied(line) {

@@ -14,15 +14,13 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 //go:generate env UPDATE_GOLDEN=1 go test -run TestVerdictSchemaIsTheCommittedOne .
 
 func TestVerdictSchemaIsTheCommittedOne(t *testing.T) {
-	got, err := generateVerdictSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(generateVerdictSchema())(t)
 	compareGolden(t, "verdict.schema.json", string(got))
 }
 

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // job is a job of GitHub Actions, as far as the scripts of action.yml see it.
@@ -25,10 +27,7 @@ type job struct {
 // newJob returns a job whose PATH has no dlqbench. Fake programs are given as pairs of name and script.
 func newJob(t *testing.T, programs ...string) *job {
 	t.Helper()
-	script, err := filepath.Abs(filepath.Join(repositoryRoot, actionScript))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs(filepath.Join(repositoryRoot, actionScript)))(t)
 	j := &job{T: t, dir: t.TempDir(), bin: t.TempDir(), script: script}
 	path := []string{j.bin}
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
@@ -49,19 +48,13 @@ func (j *job) file(name string) string { return filepath.Join(j.dir, name) }
 
 func (j *job) program(name, script string) {
 	j.Helper()
-	if err := os.WriteFile(filepath.Join(j.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, os.WriteFile(filepath.Join(j.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 }
 
 func (j *job) write(name, text string) {
 	j.Helper()
-	if err := os.MkdirAll(filepath.Dir(j.file(name)), 0o755); err != nil {
-		j.Fatal(err)
-	}
-	if err := os.WriteFile(j.file(name), []byte(text), 0o600); err != nil {
-		j.Fatal(err)
-	}
+	must.Do(j, os.MkdirAll(filepath.Dir(j.file(name)), 0o755))
+	must.Do(j, os.WriteFile(j.file(name), []byte(text), 0o600))
 }
 
 func (j *job) read(name string) string {
@@ -105,10 +98,7 @@ func TestActionPlan(t *testing.T) {
 func TestActionKeyFollowsTheSources(t *testing.T) {
 	t.Parallel()
 	j := newJob(t)
-	script, err := os.ReadFile(filepath.Join(repositoryRoot, actionScript))
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile(filepath.Join(repositoryRoot, actionScript)))(t)
 	j.script = j.file("source/" + actionScript)
 	j.write("source/"+actionScript, string(script))
 	j.write("source/main.go", "package main")
@@ -149,9 +139,7 @@ func TestActionGet(t *testing.T) {
 	release := func(more ...string) []string { return append(more, "DLQBENCH_MODE=release", "DLQBENCH_VERSION=v1.2.3") }
 	j.step("get", 0, "", "released\n", release()...)
 	j.step("get", 0, "path", j.file("bin")+"\n", release("DLQBENCH_CHECKSUM="+sum)...)
-	if err := os.Remove(j.file("bin/dlqbench")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(j.file("bin/dlqbench")))
 	j.step("get", 3, "", "it is not used", release("DLQBENCH_CHECKSUM=00")...)
 	j.write("releases/v1.2.3/checksums.txt", "")
 	j.step("get", 3, "", "none was expected", release()...)
@@ -165,9 +153,7 @@ func TestActionGet(t *testing.T) {
 	if calls := j.read("calls"); calls != "" {
 		t.Errorf("a build from the cache was built again: %s", calls)
 	}
-	if err := os.Remove(j.file("bin/dlqbench")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(j.file("bin/dlqbench")))
 	j.step("get", 0, "calls", "go install -trimpath ./cmd/dlqbench\n", "DLQBENCH_MODE=source")
 }
 
@@ -178,19 +164,11 @@ func archived(t *testing.T, script string) []byte {
 	packed := gzip.NewWriter(&buffer)
 	archive := tar.NewWriter(packed)
 	for name, text := range map[string]string{"LICENSE": "", "dlqbench": script} {
-		if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := archive.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}))
+		must.Get(archive.Write([]byte(text)))(t)
 	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, archive.Close())
+	must.Do(t, packed.Close())
 	return buffer.Bytes()
 }
 

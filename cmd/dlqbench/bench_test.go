@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/bench"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -87,9 +88,6 @@ func TestBenchCode(t *testing.T) {
 
 func results(t *testing.T, dir string) reports.Bench {
 	t.Helper()
-	told, err := bench.Earlier(filepath.Join(dir, "bench", "long"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	told := must.Get(bench.Earlier(filepath.Join(dir, "bench", "long")))(t)
 	return told
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -43,28 +44,21 @@ func tools(t *testing.T, programs ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := 0; i < len(programs); i += 2 {
-		if err := os.WriteFile(filepath.Join(dir, programs[i]), []byte("#!/bin/sh\n"+programs[i+1]+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, programs[i]), []byte("#!/bin/sh\n"+programs[i+1]+"\n"), 0o755))
 	}
 	for _, name := range []string{"sh", "dirname", "grep", "cp"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Skipf("there is no %s", name)
 		}
-		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(path, filepath.Join(dir, name)))
 	}
 	return dir
 }
 
 func script(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(repositoryRoot, gateScript))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(filepath.Join(repositoryRoot, gateScript)))(t)
 	return path
 }
 
@@ -109,9 +103,7 @@ func TestGateScriptBuilds(t *testing.T) {
 esac`
 	folder := t.TempDir()
 	program := filepath.Join(folder, "program")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"built and run: $*\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\necho \"built and run: $*\"\n"), 0o755))
 	mkdir, err := exec.LookPath("mkdir")
 	if err != nil {
 		t.Skip("there is no mkdir")
@@ -120,10 +112,7 @@ esac`
 	environment := func(more ...string) []string {
 		return append(more, "PATH="+withGo, "GOPATH="+t.TempDir(), "FAKE="+program)
 	}
-	root, err := filepath.EvalSymlinks(filepath.Dir(filepath.Dir(script(t))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.EvalSymlinks(filepath.Dir(filepath.Dir(script(t)))))(t)
 	code, out := shell(t, script(t), folder, environment(), "--list")
 	if code != 0 || !strings.Contains(out, "[0 go install ./cmd/dlqbench in "+root+"]") ||
 		!strings.Contains(out, "built and run: gate --list") || !strings.Contains(out, "gate.sh: building") {
@@ -221,14 +210,9 @@ type actionStep struct {
 // The action is valid for GitHub and uses only declared inputs. Inputs reach commands only through the environment.
 func TestAction(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(repositoryRoot, "action.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(repositoryRoot, "action.yml")))(t)
 	var one action
-	if err := yaml.UnmarshalWithOptions(data, &one, yaml.DisallowUnknownField()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.UnmarshalWithOptions(data, &one, yaml.DisallowUnknownField()))
 	if one.Name == "" || one.Description == "" || one.Runs.Using != "composite" || len(one.Runs.Steps) == 0 {
 		t.Errorf("it is no composite action: %+v", one)
 	}
@@ -246,10 +230,7 @@ func TestAction(t *testing.T) {
 	}
 	var scripts []byte
 	for _, name := range []string{gateScript, actionScript} {
-		text, err := os.ReadFile(filepath.Join(repositoryRoot, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(repositoryRoot, name)))(t)
 		scripts = append(scripts, text...)
 		if info, err := os.Stat(filepath.Join(repositoryRoot, name)); err != nil || info.Mode()&0o111 == 0 {
 			t.Errorf("%s can't be executed (%v)", name, err)
@@ -285,14 +266,8 @@ func TestAction(t *testing.T) {
 // The snippets for other CIs on the page about the gate are valid, and run the same script with settings that it knows.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(repositoryRoot, "docs", "gate.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(script(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join(repositoryRoot, "docs", "gate.md")))(t)
+	text := must.Get(os.ReadFile(script(t)))(t)
 	snippets := regexp.MustCompile("(?s)```(yaml|groovy|sh)\n(.*?)```").FindAllStringSubmatch(string(page), -1)
 	withScript, suites := 0, 0
 	for _, snippet := range snippets {
@@ -323,10 +298,7 @@ func TestSnippets(t *testing.T) {
 // checkSuite validates a suite against its schema.
 func checkSuite(t *testing.T, text string) {
 	t.Helper()
-	schema, err := gate.Schema()
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := must.Get(gate.Schema())(t)
 	strict, err := scenarios.DecodeStrict("docs/gate.md", []byte(text), schema, &gate.Config{})
 	if err == nil {
 		err = strict.Err()

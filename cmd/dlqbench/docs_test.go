@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // markdownLink matches [text](target) and ![text](target).
@@ -38,7 +40,7 @@ func links(t *testing.T, page string) (targets [][2]string) {
 func pagesBelow(t *testing.T, folder string) (found []string) {
 	t.Helper()
 	root := os.DirFS(repositoryRoot)
-	err := fs.WalkDir(root, folder, func(name string, entry fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(root, folder, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() && slices.Contains([]string{"node_modules", ".venv"}, entry.Name()) {
 			return fs.SkipDir
 		}
@@ -46,10 +48,7 @@ func pagesBelow(t *testing.T, folder string) (found []string) {
 			found = append(found, name)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 
@@ -131,9 +130,6 @@ func checkPrinted(t *testing.T, page string, words []string) {
 
 func readPage(t *testing.T, page string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repositoryRoot, page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(repositoryRoot, page)))(t)
 	return string(text)
 }

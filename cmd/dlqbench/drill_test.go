@@ -10,15 +10,14 @@ import (
 	"testing"
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // A drill whose port is in use by another one reports that before it starts anything.
 func TestDrillPortTaken(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	dir := folder(t)
 	code, out := dlqbench(t, dir, "drill", "tiny.yaml", "--addr", taken.Addr().String())
@@ -56,18 +55,11 @@ func TestDrillByToxiproxy(t *testing.T) {
 	p.waitFor("the drill begins")
 	address := regexp.MustCompile(`http://\S+/toxiproxy/\w+`).FindString(p.log())
 	client := toxiproxy.NewClient(strings.Replace(address, "://", "://Ada@", 1))
-	downstream, err := client.Proxy("downstream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	downstream := must.Get(client.Proxy("downstream"))(t)
 	p.waitForPhase("steady")
-	if _, err := downstream.AddToxic("lag", "latency", "", 1, toxiproxy.Attributes{"latency": 20}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(downstream.AddToxic("lag", "latency", "", 1, toxiproxy.Attributes{"latency": 20}))(t)
 	p.waitForPhase("fault")
-	if err := downstream.RemoveToxic("lag"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, downstream.RemoveToxic("lag"))
 	p.wantExit(exitPass, patience)
 	recorded, err := os.ReadFile(p.run("recorded.yaml"))
 	if err != nil || !strings.Contains(string(recorded), "latency: 20ms") {
@@ -88,13 +80,8 @@ func TestRunByToxiproxy(t *testing.T) {
 	p.waitForPhase("steady")
 	address := regexp.MustCompile(`http://\S+/toxiproxy/\w+`).FindString(p.log())
 	client := toxiproxy.NewClient(strings.Replace(address, "://", "://Ada@", 1))
-	downstream, err := client.Proxy("downstream")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := downstream.AddToxic("lag", "latency", "", 1, toxiproxy.Attributes{"latency": 20}); err != nil {
-		t.Fatal(err)
-	}
+	downstream := must.Get(client.Proxy("downstream"))(t)
+	must.Get(downstream.AddToxic("lag", "latency", "", 1, toxiproxy.Attributes{"latency": 20}))(t)
 	p.wantExit(exitPass, patience)
 	recorded, err := os.ReadFile(p.run("recorded.yaml"))
 	if err != nil || !strings.Contains(string(recorded), "latency: 20ms") ||

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // A drill's tokens come from the environment or a file, never from the command line, and no error contains one.
@@ -37,9 +38,7 @@ func TestChosenTokens(t *testing.T) {
 			file := ""
 			if one.file != "" {
 				file = filepath.Join(t.TempDir(), "tokens")
-				if err := os.WriteFile(file, []byte(one.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, []byte(one.file), 0o600))
 			}
 			got, err := chosenTokens(file)
 			if one.wrong == "" && (err != nil || !maps.Equal(got, one.want)) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // examples returns each example line of a command, with continued lines joined.
@@ -40,16 +42,9 @@ func TestExamples(t *testing.T) {
 	if code, out := dlqbench(t, dir, "run", "tiny.yaml", "--quiet"); code != exitPass {
 		t.Fatalf("the run for the examples: exit code %d\n%s", code, out)
 	}
-	repository, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(repository, "examples"), filepath.Join(dir, "examples")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "services", "orders"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	repository := must.Get(filepath.Abs("../.."))(t)
+	must.Do(t, os.Symlink(filepath.Join(repository, "examples"), filepath.Join(dir, "examples")))
+	must.Do(t, os.MkdirAll(filepath.Join(dir, "services", "orders"), 0o755))
 	// These need brokers, a download, a store with dead letters, other files, or minutes. clean comes last, because it
 	// removes the run.
 	checkedOnly := map[string]bool{

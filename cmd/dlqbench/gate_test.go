@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -15,10 +16,7 @@ import (
 // The remaining runs are reported as not run.
 func TestInterruptGate(t *testing.T) {
 	t.Parallel()
-	tiny, err := os.ReadFile("testdata/share/tiny.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tiny := must.Get(os.ReadFile("testdata/share/tiny.yaml"))(t)
 	long := strings.Replace(string(tiny), "duration: 800ms", "duration: 5m", 1) +
 		"faults:\n  - {at: 100ms, for: 4m, kafka: {api: Produce, topic: dlq, error: NOT_ENOUGH_REPLICAS}}\n"
 	p := start(t, folder(t, "long.yaml", long, "dlqbench.yaml", "scenarios: [long.yaml, tiny.yaml]\n"), "gate")

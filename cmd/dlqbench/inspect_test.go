@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // inspect runs the inspection and returns its output. It expects the given exit code.
@@ -28,19 +29,12 @@ func (k *kafka) inspect(code int, arguments ...string) string {
 // produceLarge creates the record's topic, with a limit of 16 MiB, and produces the record.
 func (k *kafka) produceLarge(record *kgo.Record) {
 	k.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(k.address), kgo.ProducerBatchMaxBytes(16<<20))
-	if err != nil {
-		k.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(k.address), kgo.ProducerBatchMaxBytes(16<<20)))(k)
 	defer client.Close()
 	most := "16777216"
-	if _, err := kadm.NewClient(client).CreateTopic(k.Context(), 1, 1, map[string]*string{"max.message.bytes": &most},
-		record.Topic); err != nil {
-		k.Fatal(err)
-	}
-	if err := client.ProduceSync(k.Context(), record).FirstErr(); err != nil {
-		k.Fatal(err)
-	}
+	must.Get(kadm.NewClient(client).CreateTopic(k.Context(), 1, 1, map[string]*string{"max.message.bytes": &most},
+		record.Topic))(k)
+	must.Do(k, client.ProduceSync(k.Context(), record).FirstErr())
 }
 
 func (k *kafka) wants(out string, texts ...string) {
@@ -56,10 +50,7 @@ func (k *kafka) wants(out string, texts ...string) {
 func (k *kafka) foreign() {
 	k.Helper()
 	for _, name := range deadletter.Names() {
-		dialect, err := deadletter.Named(name)
-		if err != nil {
-			k.Fatal(err)
-		}
+		dialect := must.Get(deadletter.Named(name))(k)
 		letter := dialect.Seal(&kgo.Record{Key: []byte("k"), Value: []byte(`{"v":1}`)}, deadletter.Failure{
 			Reason: "refused by " + name, Class: "SomeError", Attempts: 3, Topic: "orders", Partition: 1, Offset: 7,
 			Service: "billing", Instance: "n1", Group: "g",

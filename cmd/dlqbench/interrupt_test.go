@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // soon is the maximum time that a run may take to end after an interrupt. It needs a few seconds; the rest is a margin
@@ -173,10 +175,7 @@ func TestKilled(t *testing.T) {
 
 func resolve(t *testing.T, link string) string {
 	t.Helper()
-	path, err := filepath.EvalSymlinks(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.EvalSymlinks(link))(t)
 	return path
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/deadletter"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -32,10 +33,7 @@ type kafka struct {
 
 func newKafka(t *testing.T) *kafka {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "orders", "orders.dlq", "elsewhere"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "orders", "orders.dlq", "elsewhere")))(t)
 	t.Cleanup(cluster.Close)
 	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -60,9 +58,7 @@ func newKafka(t *testing.T) *kafka {
 
 func (k *kafka) produce(record *kgo.Record) {
 	k.Helper()
-	if err := k.client.ProduceSync(k.Context(), record).FirstErr(); err != nil {
-		k.Fatal(err)
-	}
+	must.Do(k, k.client.ProduceSync(k.Context(), record).FirstErr())
 }
 
 // wantRecords checks the number of records of a topic.
@@ -75,10 +71,7 @@ func (k *kafka) wantRecords(topic string, want int64) {
 
 func (k *kafka) records(topic string) int64 {
 	k.Helper()
-	ends, err := kadm.NewClient(k.client).ListEndOffsets(k.Context(), topic)
-	if err != nil {
-		k.Fatal(err)
-	}
+	ends := must.Get(kadm.NewClient(k.client).ListEndOffsets(k.Context(), topic))(k)
 	got := int64(0)
 	ends.Each(func(end kadm.ListedOffset) { got += end.Offset })
 	return got
@@ -114,9 +107,7 @@ func TestReplaySelects(t *testing.T) {
 		"--from-start")
 	k.wantRecords("elsewhere", 15)
 	ids := filepath.Join(t.TempDir(), "ids")
-	if err := os.WriteFile(ids, []byte("id-3\nid-8\nid-99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ids, []byte("id-3\nid-8\nid-99\n"), 0o600))
 	k.replay(exitPass, "10 dead letters read, 2 replayed, 0 failed", "--from", "orders.dlq", "--ids", ids)
 	k.wantRecords("orders", 12)
 }
@@ -136,10 +127,7 @@ func TestReplayFails(t *testing.T) {
 // A missing broker, and one that accepts connections without answering, are detected.
 func TestReplayWithoutBroker(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	for _, wanted := range []string{"no broker answered within 10s", "connection refused"} {
 		code, out := dlqbench(t, t.TempDir(), "replay", "--bootstrap", listener.Addr().String(), "--from", "orders.dlq")
 		if code != exitEnvironment || !strings.Contains(out, wanted) || !strings.Contains(out, listener.Addr().String()) {
@@ -155,14 +143,9 @@ func TestReplayInterrupted(t *testing.T) {
 	k := newKafka(t)
 	command := exec.Command("dlqbench", "replay", "--bootstrap", k.address, "--from", "orders.dlq", "--rate", "6/m")
 	var out strings.Builder
-	stdout, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(command.StdoutPipe())(t)
 	command.Stderr = &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	first := make([]byte, 1)
 	if _, err := stdout.Read(first); err != nil { // the first is reported; the next is due in ten seconds
 		t.Error(err)
@@ -211,10 +194,7 @@ func TestConsume(t *testing.T) {
 	wait.Until(t, "all 20 records are processed", func() bool { return calls.Load() >= 20 })
 	p.signal(syscall.SIGINT)
 	p.wantExit(exitPass, soon)
-	committed, err := kadm.NewClient(k.client).FetchOffsets(t.Context(), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	committed := must.Get(kadm.NewClient(k.client).FetchOffsets(t.Context(), "test"))(t)
 	for partition := range int32(2) {
 		if at, _ := committed.Lookup("orders", partition); at.At != 10 {
 			t.Errorf("partition %d is committed to %d, want 10", partition, at.At)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -27,10 +28,7 @@ func TestCampaignOnKubernetes(t *testing.T) {
 	kubectl, program, kubeconfig, image := testCluster(t)
 	const namespace = "dlqbench-test"
 	restricted(t, kubectl, namespace)
-	cells, err := strconv.Atoi(cmp.Or(os.Getenv("DLQBENCH_KUBERNETES_CELLS"), "16"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cells := must.Get(strconv.Atoi(cmp.Or(os.Getenv("DLQBENCH_KUBERNETES_CELLS"), "16")))(t)
 	dir := campaignOf(t, cells, image)
 	before := kubectl("get", "all,configmaps", "-n", namespace, "-o", "name")
 	// The pods that are lost are not those of a seed, because cells end in an order of their own.
@@ -81,10 +79,7 @@ func TestCampaignOnKubernetes(t *testing.T) {
 func campaignOf(t *testing.T, cells int, image string) (dir string) {
 	t.Helper()
 	dir = folder(t)
-	good, err := os.ReadFile(filepath.Join(dir, "good.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(os.ReadFile(filepath.Join(dir, "good.yaml")))(t)
 	subject := func(name, command string) string {
 		return strings.NewReplacer("name: good", "name: "+name, "[dlqbench, consume]", command).Replace(string(good))
 	}
@@ -96,9 +91,7 @@ func campaignOf(t *testing.T, cells int, image string) (dir string) {
 			"  pod: {containers: [{name: cell, imagePullPolicy: IfNotPresent}], "+
 			"securityContext: {runAsNonRoot: true, runAsUser: 65532}}\n", cells/2, image),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -121,9 +114,7 @@ func loseOne(t *testing.T, kubectl func(...string) string, namespace string, cha
 		eviction := filepath.Join(t.TempDir(), "eviction.json")
 		text := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, pod,
 			namespace)
-		if err := os.WriteFile(eviction, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(eviction, []byte(text), 0o600))
 		kubectl("create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+pod+"/eviction", "-f", eviction)
 	}
 	return true
@@ -277,9 +268,7 @@ func (p podsRun) judge(t *testing.T, running bool) {
 		"stateful.yaml": strings.Replace(manifest, "kind: Deployment", "kind: StatefulSet", 1),
 		"subject.yaml":  strings.Replace(podsSubject, "FROM", p.from, 1),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if running {
 		kubectl("create", "-n", namespace, "-f", filepath.Join(dir, "orders.yaml"))
@@ -297,9 +286,7 @@ func (p podsRun) judge(t *testing.T, running bool) {
 	command.Dir = dir
 	var out strings.Builder
 	command.Stdout, command.Stderr = &out, &out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = command.Wait() }()
 	if p.lost != "" {

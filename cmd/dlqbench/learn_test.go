@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // Of two schemas, the samples fit the one that has their members.
@@ -20,9 +21,7 @@ func TestSamplesFitASchema(t *testing.T) {
 			{"name": "order", "type": [{"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"},
 			{"name": "total", "type": "double"}]}, {"type": "record", "name": "Gone", "fields": []}]}]}`,
 	} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	records := scaffold.Records{Samples: "orders.jsonl", IDs: []string{"$.order.id"}}
 	if format, schema := scaffold.FindSchema(os.DirFS(folder), fitting(folder, records)); format != "avro" ||

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // scrape returns the content at the address, or "" if nothing answers.
@@ -61,10 +63,7 @@ func TestMetrics(t *testing.T) {
 // If the port is in use, nothing is started, and the error suggests a remedy.
 func TestMetricsPortTaken(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for _, command := range [][]string{{"run", "tiny.yaml"}, {"drill", "tiny.yaml", "--addr", "127.0.0.1:0", "--wait",
 		"0s"}} {

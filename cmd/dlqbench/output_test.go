@@ -6,22 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // What a subject file lists can be run with it.
 func TestListedScenariosCanBeRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "subject.yaml"), []byte("name: orders\nkind: process\ncommand: [orders]\n"+
-		"contract: {dlq: {enabled: false}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "subject.yaml"), []byte("name: orders\nkind: process\ncommand: [orders]\n"+
+		"contract: {dlq: {enabled: false}}\n"), 0o600))
 	command := exec.Command("dlqbench", "list", "--subject", "subject.yaml")
 	command.Dir = dir
-	out, err := command.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(command.Output())(t)
 	if text := string(out); !strings.Contains(text, "\n  poison-mix ") || strings.Contains(text, "\n  dlq-link-down ") {
 		t.Errorf("without dead letters it lists:\n%s", text)
 	}

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // The repository contains the pages, for its readers. They must match the program.
@@ -20,10 +22,7 @@ func TestPagesSayWhatExplainSays(t *testing.T) {
 		}
 	}
 	for _, folder := range []string{"invariants", "faults"} {
-		files, err := filepath.Glob(filepath.Join("..", "..", "docs", folder, "*.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join("..", "..", "docs", folder, "*.md")))(t)
 		for _, file := range files {
 			if _, known := all[filepath.Join(folder, filepath.Base(file))]; !known {
 				t.Errorf("docs/%s/%s explains what there is no more: run `make docs`", folder, filepath.Base(file))

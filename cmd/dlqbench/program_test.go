@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // patience is the maximum duration of every wait in these tests. It suffices for a busy machine, and a passing test
@@ -38,13 +40,8 @@ func start(t *testing.T, dir string, arguments ...string) *program {
 	p := &program{T: t, dir: dir, lines: make(chan string, 10000), ended: make(chan struct{})}
 	p.command = exec.Command("dlqbench", append(arguments, "--log-format", "json", "--log-level", "debug")...)
 	p.command.Dir = dir
-	stderr, err := p.command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stderr := must.Get(p.command.StderrPipe())(t)
+	must.Do(t, p.command.Start())
 	go func() {
 		defer close(p.ended)
 		p.read(stderr)
@@ -204,13 +201,9 @@ func dlqbench(t *testing.T, dir string, arguments ...string) (code int, output s
 func folder(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/share")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, os.DirFS("testdata/share")))
 	for i := 0; i < len(files); i += 2 {
-		if err := os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, files[i]), []byte(files[i+1]), 0o600))
 	}
 	return dir
 }

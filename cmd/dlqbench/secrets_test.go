@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // leaky is a consumer that receives secrets in every form and logs all of them before it consumes.
@@ -47,7 +48,7 @@ func TestNoFileHasASecret(t *testing.T) {
 	dlqbench(t, dir, "run", "leaky-tiny.yaml", "--subject", "leaky.yaml", "--set", "description=amqp://me:canary-flag@mq")
 	files, logs := 0, 0
 	for _, root := range []string{"runs", "gate"} {
-		err := filepath.WalkDir(filepath.Join(dir, root), func(path string, entry fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join(dir, root), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || entry.Type()&fs.ModeSymlink != 0 {
 				return err
 			}
@@ -58,10 +59,7 @@ func TestNoFileHasASecret(t *testing.T) {
 			}
 			wantNoCanary(t, path, data)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if files < 20 || logs < 2 {
 		t.Errorf("%d files and %d logs were looked at", files, logs)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -28,10 +29,7 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 // systems reads the tables of docs/systems.md.
 func systems(t *testing.T) []statement {
 	t.Helper()
-	content, err := os.ReadFile("../../docs/systems.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile("../../docs/systems.md"))(t)
 	var all []statement
 	document := ""
 	for line := range strings.Lines(string(content)) {

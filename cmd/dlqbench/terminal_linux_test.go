@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // terminal is a pseudo-terminal with a program on it.
@@ -47,9 +49,7 @@ func onTerminalIn(t *testing.T, dir string, environ []string, arguments ...strin
 	x.command.Env = append(append(os.Environ(), "TERM=xterm-256color", "NO_COLOR="), environ...)
 	x.command.Stdin, x.command.Stdout, x.command.Stderr = slave, slave, slave
 	x.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := x.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.command.Start())
 	slave.Close()
 	go func() {
 		defer close(x.ended)
@@ -165,9 +165,7 @@ func TestTerminal(t *testing.T) {
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--set", "workload.duration=5m")
 	x.waitFor("steady")
 	x.waitFor(" s / 300.2 s") // the time of the load, and the progress bar
-	if _, err := x.master.Write([]byte{3}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(x.master.Write([]byte{3}))(t)
 	x.wantExit(exitInterrupted)
 	screen := x.screen()
 	if strings.Contains(screen, "░") || strings.Contains(screen, "sent ") {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/sys/unix"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // shows is the present content of the terminal.
@@ -62,26 +64,19 @@ func (x *terminal) resize(rows, columns int) {
 	x.Helper()
 	x.resized = append(x.resized, size{len(x.text()), x.rows, x.columns})
 	x.rows, x.columns = rows, columns
-	if err := unix.IoctlSetWinsize(int(x.master.Fd()), unix.TIOCSWINSZ,
-		&unix.Winsize{Row: uint16(rows), Col: uint16(columns)}); err != nil {
-		x.Fatal(err)
-	}
+	must.Do(x, unix.IoctlSetWinsize(int(x.master.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: uint16(rows), Col: uint16(columns)}))
 }
 
 func (x *terminal) press(keys string) {
 	x.Helper()
-	if _, err := x.master.WriteString(keys); err != nil {
-		x.Fatal(err)
-	}
+	must.Get(x.master.WriteString(keys))(x)
 }
 
 // cooked reports whether the terminal is in the mode that shells expect.
 func (x *terminal) cooked() bool {
 	x.Helper()
-	settings, err := unix.IoctlGetTermios(int(x.master.Fd()), unix.TCGETS)
-	if err != nil {
-		x.Fatal(err)
-	}
+	settings := must.Get(unix.IoctlGetTermios(int(x.master.Fd()), unix.TCGETS))(x)
 	return settings.Lflag&unix.ECHO != 0 && settings.Lflag&unix.ICANON != 0 && settings.Lflag&unix.ISIG != 0
 }
 
@@ -186,9 +181,7 @@ func TestTUIHangup(t *testing.T) {
 	t.Parallel()
 	x := onTerminal(t, nil, "run", "tiny.yaml", "--tui", "--set", "workload.duration=5m")
 	x.waitForScreen("phase      steady")
-	if err := x.command.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.command.Process.Signal(syscall.SIGHUP))
 	x.wantExit(exitInterrupted)
 	x.wantGivenBack()
 }

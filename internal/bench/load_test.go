@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -34,19 +35,14 @@ func written(t *testing.T, text string) string {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"bench.yaml": text, "orders.yaml": orders, "calm.yaml": calm,
 		"uneven.yaml": uneven} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	return filepath.Join(dir, "bench.yaml")
 }
 
 func plan(t *testing.T, text string) *Plan {
 	t.Helper()
-	p, err := Load(written(t, text), anyKafka)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Load(written(t, text), anyKafka))(t)
 	return p
 }
 
@@ -182,10 +178,7 @@ func TestHash(t *testing.T) {
 	const text = "name: b\nscenario: calm.yaml\nsubject: orders.yaml\n"
 	path := written(t, text)
 	hash := func() string {
-		p, err := Load(path, anyKafka)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(Load(path, anyKafka))(t)
 		return p.Hash
 	}
 	seen := map[string]string{hash(): "as it was"}
@@ -196,9 +189,7 @@ func TestHash(t *testing.T) {
 		"bench.yaml": text + "repetitions: 7\n", "calm.yaml": strings.Replace(calm, "100/s", "101/s", 1),
 		"orders.yaml": strings.Replace(orders, "'1'", "'2'", 1),
 	} {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(path), name), []byte(content), 0o600))
 		now := hash()
 		if before, same := seen[now]; same {
 			t.Errorf("after a change of %s it is that of %s", name, before)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -111,14 +112,9 @@ func carryOut(t *testing.T, p *Plan, l *laboratory, dir string) (reports.Bench, 
 	})
 	// Folder.Keep makes every report and syncs it. The test stores only the latest results.
 	var text bytes.Buffer
-	if err := errors.Join(reports.BenchJSON(&text, last), os.WriteFile(filepath.Join(folder.dir, reports.BenchJSONFile),
-		text.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	kept, reading := Earlier(dir)
-	if reading != nil {
-		t.Fatal(reading)
-	}
+	must.Do(t, errors.Join(reports.BenchJSON(&text, last), os.WriteFile(filepath.Join(folder.dir, reports.BenchJSONFile),
+		text.Bytes(), 0o600)))
+	kept := must.Get(Earlier(dir))(t)
 	if err == nil && (kept.Interrupted != results.Interrupted || kept.Elapsed != results.Elapsed) {
 		t.Errorf("kept is not what is told")
 	}
@@ -177,10 +173,7 @@ func TestResume(t *testing.T) {
 			p := plan(t, text)
 			whole := newLaboratory()
 			whole.run = capacity
-			want, err := carryOut(t, p, whole, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(carryOut(t, p, whole, t.TempDir()))(t)
 			for kill := 1; kill <= len(whole.jobs); kill++ {
 				dir := t.TempDir()
 				first, second := newLaboratory(), newLaboratory()
@@ -218,10 +211,7 @@ func TestNothingLeft(t *testing.T) {
 func TestSearchResults(t *testing.T) {
 	l := newLaboratory()
 	l.run = capacity
-	results, err := carryOut(t, plan(t, searches), l, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(carryOut(t, plan(t, searches), l, t.TempDir()))(t)
 	for _, cell := range results.Cells {
 		for _, repetition := range cell.Repetitions {
 			search, limit := repetition.Search, 500*float64(cell.Number)
@@ -272,10 +262,7 @@ func TestBrokenIsNotFast(t *testing.T) {
 				}
 				return nil
 			}
-			results, err := carryOut(t, plan(t, test.text), l, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
+			results := must.Get(carryOut(t, plan(t, test.text), l, t.TempDir()))(t)
 			first := results.Cells[0]
 			if first.State != test.want || results.Cells[1].State != reports.BenchOK {
 				t.Errorf("the cells are %s and %s, want %s and ok: %v", first.State, results.Cells[1].State, test.want, first.Why)
@@ -298,10 +285,7 @@ func TestInconclusiveIsNotTheConsumer(t *testing.T) {
 		}
 		return nil
 	}
-	results, err := carryOut(t, plan(t, searches), l, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(carryOut(t, plan(t, searches), l, t.TempDir()))(t)
 	search := results.Cells[0].Repetitions[0].Search
 	if search.Limit != reports.BenchLimitHarness || search.Rate > 800 || search.Rate < 700 {
 		t.Errorf("%+v", search)
@@ -349,15 +333,11 @@ func TestEnvironmentFails(t *testing.T) {
 func TestKeep(t *testing.T) {
 	dir, p := t.TempDir(), plan(t, compared)
 	results, _ := carryOut(t, p, newLaboratory(), dir)
-	if err := (Folder{dir}).Keep(results, false); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (Folder{dir}).Keep(results, false))
 	if _, err := os.Stat(filepath.Join(dir, reports.BenchCSVFile)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("while it goes on all is made anew after each run: %v", err)
 	}
-	if err := (Folder{dir}).Keep(results, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (Folder{dir}).Keep(results, true))
 	entries, _ := os.ReadDir(dir)
 	var got []string
 	for _, entry := range entries {
@@ -384,10 +364,7 @@ func TestSubjectOfACell(t *testing.T) {
 	}
 	for i, want := range []string{"1", "8"} {
 		file := p.SubjectFile(folder, p.Cells[i])
-		subject, err := scenarios.LoadSubject(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject := must.Get(scenarios.LoadSubject(file))(t)
 		runsIn, err := filepath.Abs(filepath.Join(filepath.Dir(file), subject.Dir))
 		if err != nil || runsIn != filepath.Join(filepath.Dir(p.File), "app") || subject.Env["CONCURRENCY"] != want {
 			t.Errorf("%s: %v, it runs in %s with %v", file, err, runsIn, subject.Env)
@@ -406,13 +383,8 @@ func TestCellsOfSeveralConsumers(t *testing.T) {
 		"  - {name: ours, subject: ours.yaml}\n  - {name: faster, subject: ours.yaml, set: {subject.env.CONCURRENCY: '8'}}\n")
 	ours := filepath.Join(filepath.Dir(file), "ours.yaml")
 	load := func(text string) *Plan {
-		if err := os.WriteFile(ours, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		p, err := Load(file, anyKafka)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(ours, []byte(text), 0o600))
+		p := must.Get(Load(file, anyKafka))(t)
 		return p
 	}
 	p := load(strings.Replace(orders, "name: orders", "name: ours", 1))
@@ -421,10 +393,7 @@ func TestCellsOfSeveralConsumers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []string{"orders 1", "ours 1", "ours 8"} {
-		subject, err := scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[i]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject := must.Get(scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[i])))(t)
 		if got := subject.Name + " " + subject.Env["CONCURRENCY"]; got != want {
 			t.Errorf("cell %d runs %s, want %s", i+1, got, want)
 		}
@@ -460,22 +429,14 @@ func subjectOfACell(t *testing.T, beside map[string]string) *scenarios.SubjectFi
 	t.Helper()
 	file := written(t, "name: b\nscenario: calm.yaml\nsubject: orders.yaml\nmatrix: {subject.env.CONCURRENCY: ['1', '8']}\n")
 	for name, text := range beside {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(file), name), []byte(text), 0o600))
 	}
-	p, err := Load(file, anyKafka)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Load(file, anyKafka))(t)
 	folder, _, _, err := p.OpenFolder(t.TempDir(), "v1", false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	subject, err := scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.LoadSubject(p.SubjectFile(folder, p.Cells[1])))(t)
 	return subject
 }
 
@@ -502,16 +463,12 @@ func TestRefusedFolders(t *testing.T) {
 		t.Error("the results were touched")
 	}
 	stranger := t.TempDir()
-	if err := os.WriteFile(filepath.Join(stranger, "thesis.md"), []byte("years of work"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(stranger, "thesis.md"), []byte("years of work"), 0o600))
 	if err := open(p, stranger, "v1"); err == nil || !strings.Contains(err.Error(), "thesis.md") {
 		t.Errorf("a folder with other things: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, reports.BenchJSONFile), []byte(`{"schema":9,"cells":[]}`),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, reports.BenchJSONFile), []byte(`{"schema":9,"cells":[]}`),
+		0o600))
 	if err := open(p, dir, "v1"); err == nil || !strings.Contains(err.Error(), "schema 9") {
 		t.Errorf("another schema: %v", err)
 	}

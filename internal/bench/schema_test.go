@@ -11,6 +11,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/schemagen"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the generated files again")
@@ -18,7 +19,7 @@ var update = flag.Bool("update", false, "write the generated files again")
 // TestSchemaIsCurrent compares the stored schema with the Go types and their comments. go generate ./internal/bench
 // writes it.
 func TestSchemaIsCurrent(t *testing.T) {
-	generated, err := schemagen.Generate(schemagen.File{
+	generated := must.Get(schemagen.Generate(schemagen.File{
 		Title: "dlqbench bench", Of: Spec{}, Filled: defaults(),
 		Base: "github.com/dlqbench/dlqbench/internal/bench", Sources: []string{"spec.go", "../../faults"},
 		Name: func(of reflect.Type) string {
@@ -28,19 +29,11 @@ func TestSchemaIsCurrent(t *testing.T) {
 			return of.Name()
 		},
 		Parts: map[string]any{"FaultKafka": kafka.Kafka{Probability: 1}, "FaultNetwork": network.Network{Toxicity: 1}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if *update {
-		if err := os.WriteFile("bench.schema.json", generated, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("bench.schema.json", generated, 0o644))
 	}
-	kept, err := os.ReadFile("bench.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile("bench.schema.json"))(t)
 	if !bytes.Equal(kept, generated) {
 		t.Error("bench.schema.json is not what the types and their comments say: run go generate ./internal/bench")
 	}

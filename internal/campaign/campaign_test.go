@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/gate"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -34,30 +35,22 @@ func repository(t *testing.T, suite string) *gate.Suite {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"suite.yaml": suite, "mine.yaml": scenarioText,
 		"subject.yaml": subjectText} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	return reload(t)
 }
 
 func reload(t *testing.T) *gate.Suite {
 	t.Helper()
-	suite, err := gate.Load("suite.yaml", func(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
+	suite := must.Get(gate.Load("suite.yaml", func(scenarios.Provider) (func(*scenarios.Scenario) error, error) {
 		return func(*scenarios.Scenario) error { return nil }, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return suite
 }
 
 func cellsOf(t *testing.T, suite *gate.Suite, version string) []Cell {
 	t.Helper()
-	cells, err := Cells(suite, version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cells := must.Get(Cells(suite, version))(t)
 	return cells
 }
 
@@ -179,10 +172,7 @@ func judgedAs(status assertions.Status) *assertions.Verdict {
 
 func resultOf(t *testing.T, cell Cell, status assertions.Status) Result {
 	t.Helper()
-	result, err := NewResult(cell, "v1", reports.Run{Verdict: judgedAs(status)}, 3*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(NewResult(cell, "v1", reports.Run{Verdict: judgedAs(status)}, 3*time.Second))(t)
 	return result
 }
 
@@ -193,9 +183,7 @@ func TestLine(t *testing.T) {
 	result.Verdict.ThresholdsMissed, result.ThresholdsMissed = true, true
 	var log bytes.Buffer
 	log.WriteString("dlqbench-result-1 of a consumer, which is none\nno newline at its end")
-	if err := result.WriteLine(&log); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, result.WriteLine(&log))
 	whole := log.Bytes()
 	if _, err := readLine(whole); !errors.Is(err, errNoResult) {
 		t.Errorf("a line that only begins like one: %v", err)
@@ -220,10 +208,8 @@ func TestFirstResultCounts(t *testing.T) {
 	if _, found, err := folder.Result(cells[0]); found || err != nil {
 		t.Errorf("there is a result: %v, %v", found, err)
 	}
-	if err := errors.Join(folder.Keep(cells[0], resultOf(t, cells[0], assertions.Fail)),
-		folder.Keep(cells[0], resultOf(t, cells[0], assertions.Pass))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(folder.Keep(cells[0], resultOf(t, cells[0], assertions.Fail)),
+		folder.Keep(cells[0], resultOf(t, cells[0], assertions.Pass))))
 	if result, found, err := folder.Result(cells[0]); !found || err != nil || result.Verdict.Verdict != assertions.Fail {
 		t.Errorf("%v, %v, %v", result, found, err)
 	}
@@ -233,9 +219,7 @@ func TestFirstResultCounts(t *testing.T) {
 	if _, err := os.Stat(filepath.Join("out", cells[0].folder(), reports.HTMLFile)); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join("out", cells[0].folder(), resultFile), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join("out", cells[0].folder(), resultFile), []byte("{"), 0o600))
 	if _, _, err := folder.Result(cells[0]); err == nil || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("half a result: %v", err)
 	}
@@ -252,9 +236,7 @@ func TestFolderIsOfOneCampaign(t *testing.T) {
 		t.Errorf("a second campaign: %v", err)
 	}
 	release()
-	if err := os.WriteFile("out/cells/x", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile("out/cells/x", nil, 0o600))
 	if release, err = folder.Open(true); err != nil {
 		t.Fatal(err)
 	}
@@ -366,10 +348,7 @@ func TestBudget(t *testing.T) {
 	cells := cellsOf(t, suite, "v1")
 	planned := &Campaign{Suite: suite, Cells: cells, Selected: cells, Folder: NewFolder("out"), Backend: waiting{},
 		Now: time.Now, Say: func(string) {}, Told: func(reports.SuiteRun) {}}
-	release, err := planned.Folder.Open(false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(planned.Folder.Open(false))(t)
 	defer release()
 	told, err := planned.Run(t.Context())
 	if err != nil || told.Verdict != reports.StandingInconclusive ||

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/kube"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // fakeCluster answers as kubectl does, from a Job in memory. Each look at the pods is a step of the test's script.
@@ -518,10 +519,7 @@ func TestManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal([]any{files, made, Role()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal([]any{files, made, Role()}))(t)
 	for _, want := range []string{
 		`"completions":2`, `"parallelism":2`, `"dlqbench/cells":"2-3"`, `"backoffLimitPerIndex":3`,
 		`"activeDeadlineSeconds":3600`, `"activeDeadlineSeconds":60`, `"nodeSelector":{"pool":"load"}`,

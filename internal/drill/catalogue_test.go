@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -21,7 +22,7 @@ func TestCatalogue(t *testing.T) {
 	for _, one := range s.Catalogue() {
 		names[one.Name] = one
 		text, err := json.Marshal(one.Spec)
-		must(t, err)
+		must.Do(t, err)
 		spec, err := scenarios.DecodeFault(text)
 		if err != nil {
 			t.Errorf("%s: its own spec is none: %v", one.Name, err)
@@ -67,7 +68,7 @@ func TestCatalogue(t *testing.T) {
 func TestCatalogueOfASubject(t *testing.T) {
 	choices := func(downstreams string) map[string][]string {
 		file := filepath.Join(t.TempDir(), "subject.yaml")
-		must(t, os.WriteFile(file, []byte("name: s\nkind: process\ncommand: [s]\ndownstreams: "+downstreams+"\n"), 0o600))
+		must.Do(t, os.WriteFile(file, []byte("name: s\nkind: process\ncommand: [s]\ndownstreams: "+downstreams+"\n"), 0o600))
 		s, _ := newFake(t, func(o *Options) { o.SubjectFile = file })
 		all := map[string][]string{}
 		for _, entry := range s.Catalogue() {

@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -55,13 +56,13 @@ func eventful(t *testing.T) *Session {
 	s, fake := newFake(t, nil)
 	fake.pass(time.Second, 5)
 	_, err := s.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	fake.pass(2500*time.Millisecond, 50)
-	must(t, s.Notice(bob, "the dead letters have stopped"))
-	must(t, s.Note(Actor{Name: "<img src=x onerror=alert(1)>", Role: RoleResponder},
+	must.Do(t, s.Notice(bob, "the dead letters have stopped"))
+	must.Do(t, s.Note(Actor{Name: "<img src=x onerror=alert(1)>", Role: RoleResponder},
 		"| a |\n# title\n<script>alert(1)</script> [x](javascript:alert(1)) `code` https://example.org"))
 	fake.pass(time.Second, 60)
-	must(t, s.HealAll(t.Context(), bob))
+	must.Do(t, s.HealAll(t.Context(), bob))
 	fake.pass(2*time.Second, 0)
 	fake.script(catalogue.Spec{For: units.Duration(time.Minute),
 		Network: &network.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
@@ -72,7 +73,7 @@ func eventful(t *testing.T) *Session {
 	fake.script(catalogue.Spec{For: units.Duration(time.Minute),
 		Downstream: &downstream.Downstream{Slow: units.Duration(time.Second)}})
 	fake.pass(10*time.Second, 0)
-	must(t, s.Stop(ada))
+	must.Do(t, s.Stop(ada))
 	return s
 }
 
@@ -82,26 +83,26 @@ func TestDebrief(t *testing.T) {
 	if _, _, err := s.Debrief(); !errors.Is(err, ErrNotOpen) {
 		t.Errorf("a debrief of a drill that goes on: %v", err)
 	}
-	must(t, s.Finish(outcome(dir), nil))
+	must.Do(t, s.Finish(outcome(dir), nil))
 	<-s.Done()
 	for _, name := range []string{FileJSON, FileMarkdown, FileHTML} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
-		must(t, err)
+		must.Do(t, err)
 		if name == FileHTML { // compare the content, not style and script
 			got, _, _ = bytes.Cut(got[bytes.Index(got, []byte("<main")):], []byte("</main>"))
 		}
 		golden := filepath.Join("testdata", name)
 		if *update {
-			must(t, os.WriteFile(golden, got, 0o644))
+			must.Do(t, os.WriteFile(golden, got, 0o644))
 		}
 		want, err := os.ReadFile(golden)
-		must(t, err)
+		must.Do(t, err)
 		if string(got) != string(want) {
 			t.Errorf("%s is not as in testdata; look at it, then write it again with -update:\n%s", name, got)
 		}
 	}
 	markdown, page, err := s.Debrief()
-	must(t, err)
+	must.Do(t, err)
 	if len(markdown) == 0 || len(page) == 0 {
 		t.Error("the debrief is empty")
 	}
@@ -112,7 +113,7 @@ func TestDebrief(t *testing.T) {
 func TestTheDebriefInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	s, dir := eventful(t), t.TempDir()
-	must(t, s.Finish(outcome(dir), nil))
+	must.Do(t, s.Finish(outcome(dir), nil))
 	b.OpenFile(filepath.Join(dir, FileHTML))
 	b.Until(`document.querySelectorAll("[data-chart] canvas").length === 3`)
 	b.Inspect("debrief")
@@ -124,9 +125,9 @@ func TestTheDebriefInABrowser(t *testing.T) {
 // TestHostileWords checks that people's input stays text in every format.
 func TestHostileWords(t *testing.T) {
 	s, dir := eventful(t), t.TempDir()
-	must(t, s.Finish(outcome(dir), nil))
+	must.Do(t, s.Finish(outcome(dir), nil))
 	markdown, page, err := s.Debrief()
-	must(t, err)
+	must.Do(t, err)
 	content, _, _ := bytes.Cut(page[bytes.Index(page, []byte("<main")):], []byte("</main>"))
 	if n := bytes.Count(page, []byte("<script")); n != 4 {
 		t.Errorf("the debrief has %d scripts, want its own 4", n)
@@ -146,9 +147,9 @@ func TestHostileWords(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, FileJSON))
-	must(t, err)
+	must.Do(t, err)
 	var record Record
-	must(t, json.Unmarshal(text, &record))
+	must.Do(t, json.Unmarshal(text, &record))
 	if !strings.Contains(string(text), `\u003cscript\u003e`) {
 		t.Error("drill.json does not escape markup")
 	}
@@ -157,13 +158,13 @@ func TestHostileWords(t *testing.T) {
 // TestNoRun checks that the debrief of a drill whose run never started gives the reason.
 func TestNoRun(t *testing.T) {
 	s, _ := newFake(t, nil)
-	must(t, s.Finish(nil, errors.New("starting the brokers: no space")))
+	must.Do(t, s.Finish(nil, errors.New("starting the brokers: no space")))
 	state := s.State(RoleResponder)
 	if state.Stage != StageOver || !strings.Contains(state.Result.Error, "no space") || state.Result.Verdict != "" {
 		t.Errorf("%+v", state.Result)
 	}
 	markdown, _, err := s.Debrief()
-	must(t, err)
+	must.Do(t, err)
 	if !strings.Contains(string(markdown), "no verdict") || !strings.Contains(string(markdown), "no space") {
 		t.Errorf("%s", markdown)
 	}

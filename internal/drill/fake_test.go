@@ -13,6 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -42,10 +43,7 @@ type fakeRun struct {
 
 func parse(t *testing.T, text string) *scenarios.Scenario {
 	t.Helper()
-	scenario, err := scenarios.Parse("drill.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	scenario := must.Get(scenarios.Parse("drill.yaml", []byte(text)))(t)
 	return scenario
 }
 
@@ -159,14 +157,7 @@ func (r *fakeRun) ends() int {
 	return r.ended
 }
 
-// must fails the test on an error; wants fails it on any other error than the wanted one.
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
+// wants fails the test on any other error than the wanted one.
 func wants(t *testing.T, err, want error) {
 	t.Helper()
 	if !errors.Is(err, want) {

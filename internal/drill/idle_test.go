@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // nobody is a fault that is in force for a moment and hits nothing.
@@ -18,15 +19,15 @@ func nobody() map[string]any {
 func TestWhatDidNothing(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, nobody())
-	must(t, err)
+	must.Do(t, err)
 	g.until("it has ended by itself", func(s State) bool { return s.Faults[0].Healed != nil })
 	_, err = g.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	g.hit()
 	g.stays()
-	must(t, g.HealAll(t.Context(), ada))
+	must.Do(t, g.HealAll(t.Context(), ada))
 	g.until("there is something to judge", func(s State) bool { return s.Live.Totals.Processed > 300 })
-	must(t, g.Stop(ada))
+	must.Do(t, g.Stop(ada))
 	verdict := g.finish()
 	wantVerdict(t, verdict, assertions.Pass)
 	idle, effective := verdict.Faults[0], verdict.Faults[1]
@@ -78,10 +79,10 @@ faults:
 	})
 	for _, f := range state.Faults {
 		if f.Name == "cut-short" {
-			must(t, g.Heal(t.Context(), ada, f.ID))
+			must.Do(t, g.Heal(t.Context(), ada, f.ID))
 		}
 	}
-	must(t, g.Stop(ada))
+	must.Do(t, g.Stop(ada))
 	verdict := g.finish()
 	wantVerdict(t, verdict, assertions.Inconclusive)
 	reasons := strings.Join(verdict.Reasons, "\n")

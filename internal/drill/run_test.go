@@ -21,6 +21,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -149,7 +150,7 @@ func (g *going) finish() *assertions.Verdict {
 func (g *going) file(name string) []byte {
 	g.t.Helper()
 	data, err := os.ReadFile(filepath.Join(g.outcome.Dir, name))
-	must(g.t, err)
+	must.Do(g.t, err)
 	return data
 }
 
@@ -159,14 +160,14 @@ func (g *going) rerun() *run.Outcome {
 	g.t.Helper()
 	path := filepath.Join(g.outcome.Dir, "recorded.yaml")
 	scenario, err := scenarios.Load(path)
-	must(g.t, err)
+	must.Do(g.t, err)
 	options := g.options
 	options.Manual, options.Watch, options.Scenario, options.Source = nil, nil, scenario, g.file("recorded.yaml")
 	options.Out = filepath.Join(g.t.TempDir(), "again")
 	again, err := run.Run(g.t.Context(), options)
-	must(g.t, err)
+	must.Do(g.t, err)
 	planned, err := os.ReadFile(filepath.Join(again.Dir, plan.File))
-	must(g.t, err)
+	must.Do(g.t, err)
 	spareLine := regexp.MustCompile(`\n  "spare": \d+,`)
 	if planned := spareLine.ReplaceAllLiteralString(string(planned), ""); planned != string(g.file(plan.File)) {
 		g.t.Errorf("the recording plans something else than was done:\n%s\nand\n%s", planned, g.file(plan.File))
@@ -183,12 +184,12 @@ func (g *going) rerun() *run.Outcome {
 func (g *going) recordsOf(run *run.Outcome) string {
 	g.t.Helper()
 	file, err := os.Open(filepath.Join(run.Dir, plan.RecordsFile))
-	must(g.t, err)
+	must.Do(g.t, err)
 	defer func() { _ = file.Close() }()
 	packed, err := gzip.NewReader(file)
-	must(g.t, err)
+	must.Do(g.t, err)
 	text, err := io.ReadAll(packed)
-	must(g.t, err)
+	must.Do(g.t, err)
 	return string(text)
 }
 
@@ -204,26 +205,26 @@ func wantVerdict(t *testing.T, verdict *assertions.Verdict, want assertions.Stat
 func TestDrill(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	g.hit()
-	must(t, g.Notice(bob, "no dead letters"))
-	must(t, g.Kill(t.Context(), ada, 1))
+	must.Do(t, g.Notice(bob, "no dead letters"))
+	must.Do(t, g.Kill(t.Context(), ada, 1))
 	g.hit()
 	g.stays()
-	must(t, g.HealAll(t.Context(), bob))
+	must.Do(t, g.HealAll(t.Context(), bob))
 	g.until("it is healed", func(s State) bool { return s.Faults[0].Healed != nil && s.Faults[1].Healed != nil })
 	g.until("the lag is back", func(s State) bool { return s.Live.Lag < 100 })
 	scaled := g.State(RoleInjector).At
-	must(t, g.Scale(t.Context(), ada, 3))
+	must.Do(t, g.Scale(t.Context(), ada, 3))
 	g.hit()
 	// In the recording the instance exists for as long as here, including its start. If the start takes longer, the
 	// instance has no effect, so the test keeps it for a while.
 	until := scaled + 4*(g.State(RoleInjector).At-scaled)
 	g.until("the new instance has been there for a while", func(s State) bool { return s.At > until })
-	must(t, g.Restart(t.Context(), ada, 0))
+	must.Do(t, g.Restart(t.Context(), ada, 0))
 	_, err = g.Break(t.Context(), ada, map[string]any{"broker": map[string]any{"broker": 3, "kill": true}})
 	wants(t, err, ErrRefused)
-	must(t, g.Stop(ada))
+	must.Do(t, g.Stop(ada))
 	wantVerdict(t, g.finish(), assertions.Pass)
 	if len(g.outcome.Verdict.Faults) != 4 || g.outcome.Judged.Header.Records >= 5*60*100 ||
 		g.outcome.Judged.Header.Instances != 3 {
@@ -241,7 +242,7 @@ func TestDrill(t *testing.T) {
 		}
 	}
 	var record Record
-	must(t, json.Unmarshal(g.file(FileJSON), &record))
+	must.Do(t, json.Unmarshal(g.file(FileJSON), &record))
 	if len(record.Faults) != 4 || record.Result.Verdict != assertions.Pass ||
 		!strings.HasSuffix(record.Result.Replay, "recorded.yaml") {
 		t.Errorf("drill.json has %+v", record.Result)
@@ -253,11 +254,11 @@ func TestDrill(t *testing.T) {
 func TestStoppedInMidFault(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
-	must(t, err)
-	must(t, g.Pause(t.Context(), ada, 0))
+	must.Do(t, err)
+	must.Do(t, g.Pause(t.Context(), ada, 0))
 	g.hit()
 	g.until("there is something to judge", func(s State) bool { return s.Live.Totals.Processed > 300 })
-	must(t, g.Stop(bob))
+	must.Do(t, g.Stop(bob))
 	wantVerdict(t, g.finish(), assertions.Pass)
 	for _, f := range g.State(RoleInjector).Faults {
 		if f.Healed == nil || f.HealedBy != nil {
@@ -271,8 +272,8 @@ func TestStoppedInMidFault(t *testing.T) {
 func TestInterruptedInMidFault(t *testing.T) {
 	g := start(t, load, nil)
 	_, err := g.Break(t.Context(), ada, refusal())
-	must(t, err)
-	must(t, g.Pause(t.Context(), ada, 0))
+	must.Do(t, err)
+	must.Do(t, g.Pause(t.Context(), ada, 0))
 	g.hit()
 	g.cancel()
 	verdict := g.finish()
@@ -300,11 +301,11 @@ func TestPlantedBug(t *testing.T) {
 		o.ReferenceCommand = []string{o.Executable, "bug", "consume", "ignore-dlq-error"}
 	})
 	_, err := g.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	g.hit()
 	time.Sleep(500 * time.Millisecond) // so that it also commits past the refused records
-	must(t, g.HealAll(t.Context(), ada))
-	must(t, g.Stop(ada))
+	must.Do(t, g.HealAll(t.Context(), ada))
+	must.Do(t, g.Stop(ada))
 	verdict := g.finish()
 	wantVerdict(t, verdict, assertions.Fail)
 	for _, one := range verdict.Invariants {
@@ -328,10 +329,10 @@ func TestPlantedBug(t *testing.T) {
 func TestReplayByHand(t *testing.T) {
 	g := start(t, load+"replay: {rate: 500/s, healed: 100%, fail_again: 20%}\n", nil)
 	_, err := g.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	g.hit()
 	wants(t, g.Replay(t.Context(), ada), ErrRefused)
-	must(t, g.HealAll(t.Context(), ada))
+	must.Do(t, g.HealAll(t.Context(), ada))
 	replayed := func(least int64) {
 		g.until("letters are put back", func(s State) bool {
 			return s.Live.Totals.Replayed >= least || g.Replay(t.Context(), ada) == nil && s.Live.Totals.Replayed >= least
@@ -339,9 +340,9 @@ func TestReplayByHand(t *testing.T) {
 	}
 	replayed(20)
 	replayed(60) // a second time
-	must(t, g.Kill(t.Context(), ada, 0))
+	must.Do(t, g.Kill(t.Context(), ada, 0))
 	g.hit()
-	must(t, g.Stop(ada))
+	must.Do(t, g.Stop(ada))
 	verdict := g.finish()
 	wantVerdict(t, verdict, assertions.Pass)
 	for _, one := range verdict.Invariants {
@@ -365,13 +366,13 @@ drill:
 	g.until("it was broken", func(s State) bool { return len(s.Faults) == 1 })
 	broken := g.State(RoleInjector).Faults[0]
 	seen, err := json.Marshal(g.State(RoleResponder))
-	must(t, err)
+	must.Do(t, err)
 	for _, word := range append(strings.Fields(broken.What), broken.Name, "broken-letters") {
 		if len(word) > 3 && strings.Contains(string(seen), word) {
 			t.Errorf("a responder reads %q: %s", word, seen)
 		}
 	}
-	must(t, g.Notice(bob, ""))
+	must.Do(t, g.Notice(bob, ""))
 	wantVerdict(t, g.finish(), assertions.Pass)
 	state := g.State(RoleResponder)
 	if len(state.Faults) != 1 || state.Faults[0].By != nil || state.Faults[0].Noticed == nil ||

@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -38,18 +39,18 @@ func TestMeasures(t *testing.T) {
 	s, fake := newFake(t, nil)
 	fake.pass(2*time.Second, 40)
 	broken, err := s.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	if broken.ID != "1" || broken.Name != "produce-error" || !broken.ToNotice || broken.Injected != 2*time.Second {
 		t.Errorf("broken: %+v", broken)
 	}
 	fake.pass(3*time.Second, 500)
-	must(t, s.Notice(bob, "no dead letters any more"))
+	must.Do(t, s.Notice(bob, "no dead letters any more"))
 	fake.pass(4*time.Second, 900)
-	must(t, s.HealAll(t.Context(), bob))
+	must.Do(t, s.HealAll(t.Context(), bob))
 	fake.pass(time.Second, 41) // still above the lag before the fault
 	fake.pass(time.Second, 40)
 	fake.pass(time.Second, 0)
-	must(t, s.Notice(bob, "something again?"))
+	must.Do(t, s.Notice(bob, "something again?"))
 	figures := s.State(RoleInjector).Faults[0]
 	if *figures.Noticed != 5*time.Second || *figures.Healed != 9*time.Second ||
 		*figures.Drained != 11*time.Second || figures.HealedBy.Name != "Bob" {
@@ -59,7 +60,7 @@ func TestMeasures(t *testing.T) {
 		Faults: 1, Noticed: 1, Healed: 1, Drained: 1, FalseAlarms: 1, ToNotice: Spread{3 * time.Second, 3 * time.Second},
 		ToHeal: Spread{7 * time.Second, 7 * time.Second}, ToDrain: Spread{2 * time.Second, 2 * time.Second},
 	}
-	must(t, s.Finish(&run.Outcome{Dir: t.TempDir(), Verdict: &assertions.Verdict{Verdict: assertions.Pass}}, nil))
+	must.Do(t, s.Finish(&run.Outcome{Dir: t.TempDir(), Verdict: &assertions.Verdict{Verdict: assertions.Pass}}, nil))
 	if got := s.State(RoleResponder).Result.Figures; got != want {
 		t.Errorf("figures %+v, want %+v", got, want)
 	}
@@ -72,13 +73,13 @@ func TestTheDebriefFindsWhatWasNoticed(t *testing.T) {
 	s.clock = func() time.Time { ticks++; return still().Add(ticks) }
 	fake.pass(time.Second, 0)
 	_, err := s.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	fake.pass(2*time.Second, 0)
-	must(t, s.Notice(bob, "no dead letters"))
-	must(t, s.Notice(bob, "again"))
-	must(t, s.Finish(nil, nil))
+	must.Do(t, s.Notice(bob, "no dead letters"))
+	must.Do(t, s.Notice(bob, "again"))
+	must.Do(t, s.Finish(nil, nil))
 	markdown, _, err := s.Debrief()
-	must(t, err)
+	must.Do(t, err)
 	for _, want := range []string{"no dead letters | produce-error, 2 s after it was injected",
 		"again | nothing new: a false alarm"} {
 		if !strings.Contains(string(markdown), want) {
@@ -94,21 +95,21 @@ func TestHowFaultsWereLifted(t *testing.T) {
 	fake.pass(time.Second, 0)
 	for range 4 {
 		_, err := s.Break(t.Context(), ada, refusal())
-		must(t, err)
+		must.Do(t, err)
 	}
 	fake.pass(time.Second, 0)
-	must(t, s.Heal(t.Context(), ada, "1"))
+	must.Do(t, s.Heal(t.Context(), ada, "1"))
 	s.hear(run.FaultNews{Index: 1, Stage: run.FaultLeaving, At: fake.at()}) // its time is over
 	s.mu.Lock()
 	s.faults[1].open = false
 	s.mu.Unlock()
-	must(t, s.Heal(t.Context(), Actor{Name: "Carol", Role: RoleInjector}, "2"))
-	must(t, s.HealAll(t.Context(), bob))
+	must.Do(t, s.Heal(t.Context(), Actor{Name: "Carol", Role: RoleInjector}, "2"))
+	must.Do(t, s.HealAll(t.Context(), bob))
 	_, err := s.Break(t.Context(), ada, refusal())
-	must(t, err)
-	must(t, s.Stop(ada))
+	must.Do(t, err)
+	must.Do(t, s.Stop(ada))
 	s.hear(run.FaultNews{Index: 4, Stage: run.FaultHealed, At: fake.at()})
-	must(t, s.Finish(nil, nil))
+	must.Do(t, s.Finish(nil, nil))
 	state := s.State(RoleInjector)
 	f := state.Result.Figures
 	if f.Faults != 5 || f.Healed != 3 || f.EndedAlone != 1 || f.LiftedAtEnd != 1 {
@@ -118,7 +119,7 @@ func TestHowFaultsWereLifted(t *testing.T) {
 		t.Errorf("the fault that ended by itself is told as %+v", second)
 	}
 	markdown, _, err := s.Debrief()
-	must(t, err)
+	must.Do(t, err)
 	for _, want := range []string{"lifted: 3 by hand, 1 by itself, 1 at the end of the load", "healed 2 ×"} {
 		if !strings.Contains(string(markdown), want) {
 			t.Errorf("the debrief does not say %q:\n%s", want, markdown)
@@ -129,9 +130,9 @@ func TestHowFaultsWereLifted(t *testing.T) {
 // TestParticipants checks who is listed to whom.
 func TestParticipants(t *testing.T) {
 	s, _ := newFake(t, nil)
-	must(t, s.Join(ada))
-	must(t, s.Join(ada))
-	must(t, s.Note(bob, "hello"))
+	must.Do(t, s.Join(ada))
+	must.Do(t, s.Join(ada))
+	must.Do(t, s.Note(bob, "hello"))
 	wants(t, s.Join(Actor{Role: RoleResponder, Name: " "}), ErrRefused)
 	if got := s.State(RoleInjector).Participants; len(got) != 2 || got[0].Actor != ada || got[1].Actor != bob {
 		t.Errorf("the injector sees %+v", got)
@@ -149,8 +150,8 @@ func TestAwaitViewer(t *testing.T) {
 		defer cancel()
 		wants(t, s.AwaitViewer(waiting), context.DeadlineExceeded)
 		time.AfterFunc(time.Second, func() { s.Attend()() })
-		must(t, s.AwaitViewer(t.Context()))
-		must(t, s.AwaitViewer(t.Context()))
+		must.Do(t, s.AwaitViewer(t.Context()))
+		must.Do(t, s.AwaitViewer(t.Context()))
 		synctest.Wait() // the viewer may still be leaving
 		s.away.Stop()
 	})
@@ -173,9 +174,9 @@ func TestTheCourseIsBounded(t *testing.T) {
 func TestDrainedToTheUsualLag(t *testing.T) {
 	s, fake := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
-	must(t, err)
+	must.Do(t, err)
 	fake.pass(time.Second, 500)
-	must(t, s.HealAll(t.Context(), bob))
+	must.Do(t, s.HealAll(t.Context(), bob))
 	fake.pass(time.Second, 21)
 	if drained := s.State(RoleInjector).Faults[0].Drained; drained != nil {
 		t.Errorf("drained at %s with a lag of 21 at 40/s", *drained)
@@ -203,17 +204,17 @@ func TestReplayTellsNothing(t *testing.T) {
 func TestResponderSeesNothing(t *testing.T) {
 	s, fake := newFake(t, nil)
 	_, err := s.Break(t.Context(), ada, refusal())
-	must(t, err)
-	must(t, s.Kill(t.Context(), ada, 1))
+	must.Do(t, err)
+	must.Do(t, s.Kill(t.Context(), ada, 1))
 	fake.script(catalogue.Spec{For: units.Duration(time.Minute),
 		Network: &network.Network{Link: "downstream", Latency: units.Duration(200 * time.Millisecond), Toxicity: 1}})
-	must(t, s.Note(ada, "I have killed one"))
+	must.Do(t, s.Note(ada, "I have killed one"))
 	fake.pass(time.Second, 10)
-	must(t, s.Heal(t.Context(), ada, "1"))
+	must.Do(t, s.Heal(t.Context(), ada, "1"))
 	secret := []string{"quorum", "outage", "produce", "replicas", "not_enough", "kill-", "KILL", "killed", "killed one",
 		"latency-", "downstream", "delayed", "paused", "Ada"}
 	open, err := json.Marshal(s.State(RoleResponder))
-	must(t, err)
+	must.Do(t, err)
 	// The responder's permitted actions are not secret, nor are the terms of the responder's view.
 	text := strings.NewReplacer(`"kill"`, "", `"pause"`, "").Replace(string(open))
 	for _, word := range secret {
@@ -222,7 +223,7 @@ func TestResponderSeesNothing(t *testing.T) {
 		}
 	}
 	all, err := json.Marshal(s.State(RoleInjector))
-	must(t, err)
+	must.Do(t, err)
 	for _, word := range []string{"quorum-outage", "produce-error", "NOT_ENOUGH_REPLICAS", "kill-instance-1",
 		"downstream-latency", "signal KILL", "Ada"} {
 		if !strings.Contains(string(all), word) {
@@ -232,9 +233,9 @@ func TestResponderSeesNothing(t *testing.T) {
 	if len(s.State(RoleResponder).Live.Instances) != 2 {
 		t.Errorf("room for instances is shown as instances: %+v", s.State(RoleResponder).Live.Instances)
 	}
-	must(t, s.Finish(nil, nil))
+	must.Do(t, s.Finish(nil, nil))
 	over, err := json.Marshal(s.State(RoleResponder))
-	must(t, err)
+	must.Do(t, err)
 	if !strings.Contains(string(over), "produce-error") || !strings.Contains(string(over), "quorum-outage") {
 		t.Errorf("the drill is over, and a responder is not told what was broken: %s", over)
 	}
@@ -243,12 +244,12 @@ func TestResponderSeesNothing(t *testing.T) {
 // TestResponderSeesHisOwn checks that responders see their own faults and can lift them.
 func TestResponderSeesHisOwn(t *testing.T) {
 	s, _ := newFake(t, nil)
-	must(t, s.Kill(t.Context(), bob, 0))
+	must.Do(t, s.Kill(t.Context(), bob, 0))
 	state := s.State(RoleResponder)
 	if len(state.Faults) != 1 || state.Faults[0].ToNotice || state.Log[len(state.Log)-1].Action != ActionKill {
 		t.Errorf("%+v", state)
 	}
-	must(t, s.Restart(t.Context(), bob, 0))
+	must.Do(t, s.Restart(t.Context(), bob, 0))
 	if s.State(RoleResponder).Faults[0].Healed == nil {
 		t.Error("a restart did not bring back what was killed")
 	}
@@ -362,9 +363,7 @@ func TestScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 10 {
 			want := rapid.IntRange(1, 6).Draw(t, "instances")
-			if err := s.Scale(context.Background(), ada, want); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Scale(context.Background(), ada, want))
 			if running() != want {
 				t.Fatalf("%d instances run, want %d", running(), want)
 			}
@@ -438,7 +437,7 @@ func TestNext(t *testing.T) {
 			}
 		})
 	}
-	must(t, s.Note(bob, "hello"))
+	must.Do(t, s.Note(bob, "hello"))
 	group.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/sr"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 const order = `{"type":"record","name":"Order","fields":[
@@ -38,18 +40,13 @@ const jsonSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","t
 func written(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func load(t testing.TB, kind, schema, message, framing string) *Format {
 	t.Helper()
-	f, err := Load(Options{Kind: kind, File: written(t, "schema", schema), Message: message, Framing: framing})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Load(Options{Kind: kind, File: written(t, "schema", schema), Message: message, Framing: framing}))(t)
 	return f
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // framed returns what a framing adds, headers first.
@@ -54,11 +56,8 @@ func TestFrames(t *testing.T) {
 		{Avro, "", FramingNone, Value, ""},
 	} {
 		schema := map[string]string{Avro: order, JSONSchema: jsonSchema, Protobuf: messages}[one.kind]
-		f, err := Load(Options{Kind: one.kind, Part: one.part, File: written(t, "schema", schema), Message: one.message,
-			Framing: one.framing, Event: Event{Type: "t", Source: "/s"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Load(Options{Kind: one.kind, Part: one.part, File: written(t, "schema", schema), Message: one.message,
+			Framing: one.framing, Event: Event{Type: "t", Source: "/s"}}))(t)
 		if got := framed(f.Frame(named)); got != one.want {
 			t.Errorf("%s %s %s adds %q, want %q", one.framing, one.kind, one.part, got, one.want)
 		}
@@ -71,10 +70,7 @@ func TestFrames(t *testing.T) {
 }
 
 func TestEventsHoldTheirData(t *testing.T) {
-	f, err := Load(Options{Kind: JSON, Framing: FramingEventStructured, Event: Event{Type: `a"b`, Source: "/s"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Load(Options{Kind: JSON, Framing: FramingEventStructured, Event: Event{Type: `a"b`, Source: "/s"}}))(t)
 	got, err := f.Encode([]byte(`{ "id":"i-1" }`), []byte("i-1"))
 	if want := `{"specversion":"1.0","id":"i-1","source":"/s","type":"a\"b","datacontenttype":"application/json",` +
 		`"data":{ "id":"i-1" }}`; err != nil || string(got) != want {

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 const (
@@ -27,9 +29,7 @@ func protos(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir
 }
@@ -47,15 +47,10 @@ func TestMethods(t *testing.T) {
 		t.Errorf("the methods are %v, want %v", names, want)
 	}
 	file := methods[want[0]].ParentFile()
-	set, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
-		protodesc.ToFileDescriptorProto(file.Imports().Get(0)), protodesc.ToFileDescriptorProto(file)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := must.Get(proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+		protodesc.ToFileDescriptorProto(file.Imports().Get(0)), protodesc.ToFileDescriptorProto(file)}}))(t)
 	described := filepath.Join(dir, "payments.binpb")
-	if err := os.WriteFile(described, set, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(described, set, 0o600))
 	if methods, err = Methods(described); err != nil || !slices.Equal(slices.Sorted(maps.Keys(methods)), want) {
 		t.Errorf("from a set of descriptors: %v, %v", methods, err)
 	}
@@ -69,10 +64,7 @@ func TestMethods(t *testing.T) {
 
 func TestResponse(t *testing.T) {
 	dir := protos(t, map[string]string{"payments.proto": payments, "money.proto": money})
-	methods, err := Methods(filepath.Join(dir, "payments.proto"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	methods := must.Get(Methods(filepath.Join(dir, "payments.proto")))(t)
 	charge := methods["/acme.v1.Payments/Charge"]
 	if got, err := Response(charge, `{"payment": "p", "paid": {"cents": "3"}}`); string(got) != "\n\x01p\x12\x02\b\x03" {
 		t.Errorf("the response is %q, %v", got, err)

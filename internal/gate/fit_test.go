@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // A consumer without a dead-letter topic can't be run in scenarios about one.
@@ -14,9 +16,7 @@ func TestScenariosThatASubjectDoesNotFit(t *testing.T) {
 	for contract, has := range map[string]bool{"{}": true, "{dlq: {enabled: false}}": false} {
 		path := filepath.Join(t.TempDir(), "subject.yaml")
 		text := "name: it\nkind: process\ncommand: [it]\ncontract: " + contract + "\n"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		refused, unpromised := Fit(path, names)
 		for _, name := range names {
 			why, is := refused[name]

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -29,10 +30,8 @@ func repository(t *testing.T, files ...string) string {
 	dir := t.TempDir()
 	for i := 0; i < len(files); i += 2 {
 		path := filepath.Join(dir, files[i])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
-			os.WriteFile(path, []byte(files[i+1]), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(files[i+1]), 0o600)))
 	}
 	return filepath.Join(dir, ConfigFile)
 }
@@ -47,10 +46,7 @@ const (
 
 func load(t *testing.T, files ...string) *Suite {
 	t.Helper()
-	suite, err := Load(repository(t, files...), anyKafka)
-	if err != nil {
-		t.Fatal(err)
-	}
+	suite := must.Get(Load(repository(t, files...), anyKafka))(t)
 	return suite
 }
 
@@ -257,10 +253,7 @@ func TestExpired(t *testing.T) {
 		"2026-02-28T00:00:00Z": false, "2026-02-28T23:59:59.999Z": false, "2026-03-01T00:00:00Z": true,
 		"2026-03-01T01:00:00+02:00": false, "2026-02-28T23:30:00-02:00": true,
 	} {
-		now, err := time.Parse(time.RFC3339Nano, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := must.Get(time.Parse(time.RFC3339Nano, at))(t)
 		if got := suite.Waivers[0].Expired(now); got != want {
 			t.Errorf("at %s it has ended: %v, want %v", at, got, want)
 		}

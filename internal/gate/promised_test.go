@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // A violation points to the line of the contract that promises it, or to the nearest key around it.
 func TestPromised(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subject.yaml")
 	text := "name: orders\ncontract:\n  attempts: {max: 3}\n  dlq:\n    envelope: plain\n  ordering: key\n"
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	want := map[string]int{"bounded-retries": 3, "dlq-fidelity": 5, "halt-on-dlq-failure": 4, "commit-after-dlq": 4,
 		"ordering": 6, "no-loss": 2, "a/ordering": 6, "backoff": 2}
 	verdict := &assertions.Verdict{Invariants: []assertions.Result{{Name: "liveness", Status: assertions.Pass}}}

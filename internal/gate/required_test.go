@@ -7,20 +7,18 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
 // gateOf runs a suite in which run k gives results[k].
 func gateOf(t *testing.T, suite *Suite, shard Shard, results map[int][]assertions.Result) *reports.Suite {
 	t.Helper()
-	told, err := suite.Run(t.Context(), Options{Shard: shard, Now: time.Now, Told: quiet,
+	told := must.Get(suite.Run(t.Context(), Options{Shard: shard, Now: time.Now, Told: quiet,
 		Run: func(_ context.Context, entry Entry) (Done, error) {
 			verdict := &assertions.Verdict{Verdict: assertions.Pass, Scenario: entry.Scenario, Invariants: results[entry.Number]}
 			return Done{Judged: reports.Run{Verdict: verdict}}, nil
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
 	return told
 }
 

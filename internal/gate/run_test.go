@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -98,14 +99,11 @@ func TestRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				suite := suiteOf(test.runs)
 				suite.Budget = test.budget
-				told, err := suite.Run(t.Context(), Options{FailFast: test.failFast, Now: time.Now, Told: quiet,
+				told := must.Get(suite.Run(t.Context(), Options{FailFast: test.failFast, Now: time.Now, Told: quiet,
 					Forecast: func(Entry) Forecast {
 						return Forecast{Least: 5 * time.Second, Usual: 9 * time.Second, Parts: "load 2 s, drain 6 s"}
 					},
-					Run: played(test.takes, test.verdicts)})
-				if err != nil {
-					t.Fatal(err)
-				}
+					Run: played(test.takes, test.verdicts)}))(t)
 				if told.Verdict != test.want || standings(told) != test.runsAre {
 					t.Errorf("it stands as %s: %s, want %s: %s", told.Verdict, standings(told), test.want, test.runsAre)
 				}
@@ -219,20 +217,12 @@ func TestArtifacts(t *testing.T) {
 		filepath.Join(dir, "07-old", reports.HTMLFile): "old", filepath.Join(dir, reports.JUnitFile): "old",
 		filepath.Join(dir, "."+reports.SummaryFile+"123"): "old",
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)))
 	}
-	artifacts, err := OpenArtifacts(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	artifacts := must.Get(OpenArtifacts(dir))(t)
 	run := reports.SuiteRun{Number: 3, Scenario: "smoke", Label: "smoke", Dir: ran,
 		Judged: reports.Run{Verdict: verdict{}.make("smoke")}}
-	if err := errors.Join(artifacts.Keep(&run), artifacts.Write(&reports.Suite{Runs: []reports.SuiteRun{run}})); err !=
-		nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(artifacts.Keep(&run), artifacts.Write(&reports.Suite{Runs: []reports.SuiteRun{run}})))
 	var names []string
 	_ = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -255,9 +245,7 @@ func TestArtifactsOfOthers(t *testing.T) {
 	for _, other := range []string{"notes.txt", "01-mine.txt", "src"} {
 		dir := t.TempDir()
 		mine, report := filepath.Join(dir, other), filepath.Join(dir, reports.JUnitFile)
-		if err := errors.Join(os.WriteFile(mine, nil, 0o600), os.WriteFile(report, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(mine, nil, 0o600), os.WriteFile(report, nil, 0o600)))
 		if _, err := OpenArtifacts(dir); err == nil || !strings.Contains(err.Error(), other) {
 			t.Errorf("with %s in it: %v", other, err)
 		}
@@ -272,9 +260,7 @@ func TestArtifactsOfOthers(t *testing.T) {
 func TestAppendSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary")
 	for range 2 {
-		if err := AppendSummary(path, &reports.Suite{Verdict: reports.StandingPass}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, AppendSummary(path, &reports.Suite{Verdict: reports.StandingPass}))
 	}
 	data, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(data), "## ") != 2 {

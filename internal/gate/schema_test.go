@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/schemagen"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the generated files again")
@@ -14,22 +15,14 @@ var update = flag.Bool("update", false, "write the generated files again")
 // TestSchemaIsCurrent compares the stored schema with the Go types and their comments. go generate ./internal/gate
 // writes it.
 func TestSchemaIsCurrent(t *testing.T) {
-	generated, err := schemagen.Generate(schemagen.File{
+	generated := must.Get(schemagen.Generate(schemagen.File{
 		Title: "dlqbench gate", Of: Config{}, Filled: defaults(),
 		Base: "github.com/dlqbench/dlqbench/internal/gate", Sources: []string{"spec.go"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	if *update {
-		if err := os.WriteFile("gate.schema.json", generated, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("gate.schema.json", generated, 0o644))
 	}
-	kept, err := os.ReadFile("gate.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := must.Get(os.ReadFile("gate.schema.json"))(t)
 	if !bytes.Equal(kept, generated) {
 		t.Error("gate.schema.json is not what the types and their comments say: run go generate ./internal/gate")
 	}

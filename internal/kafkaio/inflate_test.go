@@ -10,6 +10,8 @@ import (
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func xerial(data []byte) []byte {
@@ -34,10 +36,7 @@ func TestJavaSnappy(t *testing.T) {
 
 func TestBombsAreRefused(t *testing.T) {
 	f := Inflater{Limit: 1 << 20}
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(zstd.NewWriter(nil))(t)
 	bomb := encoder.EncodeAll(make([]byte, f.Limit+1), nil)
 	_ = encoder.Close()
 	if data, err := f.Inflate(bomb, 4); err == nil {

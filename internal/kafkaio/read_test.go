@@ -10,14 +10,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func zstded(t *testing.T, data []byte) []byte {
 	t.Helper()
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(zstd.NewWriter(nil))(t)
 	defer encoder.Close()
 	return encoder.EncodeAll(data, nil)
 }
@@ -47,24 +46,16 @@ func TestABatchIsBoundedInBytesAndInRecords(t *testing.T) {
 // Between two polls, the decompressed size is limited. Batches that must wait come later, in order, and are not
 // failures.
 func TestWhatIsHeldIsBounded(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "t")))(t)
 	defer cluster.Close()
-	writer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("t"),
+	writer := must.Get(kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("t"),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(100<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+		kgo.ProducerBatchCompression(kgo.ZstdCompression()), kgo.ProducerBatchMaxBytes(100<<20)))(t)
 	defer writer.Close()
 	const each, most = 30 << 20, maxHeld / (30 << 20)
 	for i := range int32(10) {
-		if err := writer.ProduceSync(t.Context(), &kgo.Record{Partition: i % 2, Value: bytes.Repeat([]byte{byte(i)}, each)}).
-			FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writer.ProduceSync(t.Context(), &kgo.Record{Partition: i % 2, Value: bytes.Repeat([]byte{byte(i)}, each)}).
+			FirstErr())
 	}
 	var r Reader
 	client, err := kgo.NewClient(append(r.Options(), kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("t"))...)

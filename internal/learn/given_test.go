@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -14,10 +15,7 @@ func TestWhatIsGivenBesideAFile(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	for _, name := range []string{"orders.jsonl", "mine.jsonl"} {
-		err := os.WriteFile(filepath.Join(folder, name), []byte("{\"id\": \"o-1\"}\n{\"id\": \"o-2\"}\n"), 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, name), []byte("{\"id\": \"o-1\"}\n{\"id\": \"o-2\"}\n"), 0o600))
 	}
 	samples, answer := Given{Samples: "orders.jsonl", ID: "$.id"}, `{"ok": "it's"}`
 	for name, one := range map[string]struct {

@@ -20,6 +20,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -288,18 +289,13 @@ func watch(t *testing.T, how habits) *learned {
 	t.Helper()
 	var subject *scenarios.SubjectFile
 	var text []byte
-	w, err := watchTwice(func(sets ...string) (s *seen, source history.Source, _ error) {
+	w := must.Get(watchTwice(func(sets ...string) (s *seen, source history.Source, _ error) {
 		s, source, subject, text = simulate(t, how, sets...)
 		return s, source, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	l := propose(w, subject, nil)
 	l.path, l.text = "subject.yaml", text
-	if err := l.strengthen(w.source); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.strengthen(w.source))
 	l.arrange()
 	return l
 }
@@ -314,14 +310,8 @@ var leavesOut = map[history.Flags]string{history.Garbage: no("garbage"), history
 func simulate(t *testing.T, how habits, sets ...string) (*seen, history.Source, *scenarios.SubjectFile, []byte) {
 	t.Helper()
 	text := []byte("name: it\nkind: process\ncommand: [it]\ncontract: {" + how.promised + "}\n")
-	subject, err := scenarios.ParseSubject("subject.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	contract, err := subject.HistoryContract()
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", text))(t)
+	contract := must.Get(subject.HistoryContract())(t)
 	sim := &simulation{habits: how, seen: newSeen()}
 	sim.seen.shared = contract.GroupType == history.GroupShare
 	sim.seen.header = history.Header{
@@ -376,12 +366,8 @@ func simulate(t *testing.T, how habits, sets ...string) (*seen, history.Source, 
 		sim.event(history.KindEffectsRead, func(e *history.Event) { e.Instance, e.Text = history.None, "topic results" })
 	}
 	source := history.FromEvents(sim.seen.header, sim.events)
-	if err := sim.seen.read(source); err != nil {
-		t.Fatal(err)
-	}
-	if err := sim.seen.nothing(subject); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sim.seen.read(source))
+	must.Do(t, sim.seen.nothing(subject))
 	return sim.seen, source, subject, text
 }
 
@@ -414,16 +400,10 @@ func TestAttemptsAreCountedAcrossRestarts(t *testing.T) {
 		restarted := &simulation{habits: usual(), seen: newSeen()}
 		restarted.seen.header = source.Header()
 		restarted.restart(0, one.before, one.after)
-		contract, err := l.file()
-		if err != nil {
-			t.Fatal(err)
-		}
+		contract := must.Get(l.file())(t)
 		header := restarted.seen.header
 		header.Instances, header.Consumers[0].Instances = 2, 2
-		header.Consumers[0].Contract, err = contract.HistoryContract()
-		if err != nil {
-			t.Fatal(err)
-		}
+		header.Consumers[0].Contract = must.Get(contract.HistoryContract())(t)
 		history := history.FromEvents(header, restarted.events)
 		verdict, _, err := assertions.Judge(history)
 		if err != nil {
@@ -481,10 +461,7 @@ func (s *simulation) restart(number int32, before, after int) {
 // attempt nothing of the number of attempts.
 func TestRecordsThatTellNothing(t *testing.T) {
 	t.Parallel()
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
 	for _, one := range []struct {
 		crashes []crash
 		want    []string
@@ -574,9 +551,7 @@ func TestEffectsThatAreNotThere(t *testing.T) {
 		s, source, subject, text := simulate(t, how)
 		l := propose(only(s), subject, found)
 		l.path, l.text = "subject.yaml", text
-		if err := l.strengthen(source); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.strengthen(source))
 		at := slices.IndexFunc(l.lines, func(line Line) bool { return line.Key == "effects" })
 		odd := slices.ContainsFunc(l.odd, func(text string) bool { return strings.Contains(text, "effect") })
 		if guess := found != nil; at < 0 || l.lines[at].Open != guess || odd == guess {
@@ -706,17 +681,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll("testdata", 0o755))
+		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if got != string(want) {
 		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
@@ -753,10 +721,7 @@ func TestLinesOfTheLogAreKeptOnce(t *testing.T) {
 }
 
 func TestNothingSeen(t *testing.T) {
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
 	s := newSeen()
 	s.header.Consumers = []history.Consumer{{Group: "g"}}
 	s.said = []string{"ERROR no such host"}
@@ -764,11 +729,8 @@ func TestNothingSeen(t *testing.T) {
 		!strings.Contains(err.Error(), "no such host") || !strings.Contains(err.Error(), "no offset was committed") {
 		t.Errorf("without a call: %v", err)
 	}
-	stores, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], "+
-		"downstreams: [{postgres: {}}]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stores := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], "+
+		"downstreams: [{postgres: {}}]}")))(t)
 	if err := s.nothing(stores); err == nil || !strings.Contains(err.Error(), "{{.DatabaseURL}}") {
 		t.Errorf("without a transaction: %v", err)
 	}
@@ -989,17 +951,11 @@ downstreams:
   - http: {id: {in: path}}
   - postgres: {}
 `)
-	subject, err := scenarios.ParseSubject("subject.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", text))(t)
 	l := watch(t, usual())
 	again := propose(only(l.seen), subject, nil)
 	again.path, again.text = "subject.yaml", text
-	learned, err := again.file()
-	if err != nil {
-		t.Fatal(err)
-	}
+	learned := must.Get(again.file())(t)
 	was, is := subject.Contract, learned.Contract
 	if is.Group != was.Group || is.Isolation != was.Isolation || is.Health != was.Health ||
 		is.Backoff.Jitter != was.Backoff.Jitter || is.Backoff.Late != was.Backoff.Late || is.DLQ.Topic != was.DLQ.Topic ||
@@ -1098,9 +1054,7 @@ func TestAttemptsOfAnAbortedTransaction(t *testing.T) {
 	attempt(1, 2)
 	put(history.KindTxnEndRequest, -1, 1)
 	s := newSeen()
-	if err := s.read(history.FromEvents(header, events)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.read(history.FromEvents(header, events)))
 	for number := range s.records {
 		if tries := s.records[number].tries; len(tries) != 1 || tries[0].outcome != history.OutcomePermanent {
 			t.Errorf("record %d: %+v", number, tries)
@@ -1111,11 +1065,8 @@ func TestAttemptsOfAnAbortedTransaction(t *testing.T) {
 // A consumer at fixed ports has one instance, and every scenario of learning is one that it can have.
 func TestScenariosForOneInstance(t *testing.T) {
 	t.Parallel()
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], listen: "+
-		"{kafka: 9092}, input: {header: false}}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it], listen: "+
+		"{kafka: 9092}, input: {header: false}}")))(t)
 	c := &Config{File: "subject.yaml"}
 	for name, text := range map[string][]byte{"look": lookScenario, "watch": watchScenario, breakName: breakScenario} {
 		options, err := c.options(name, text, subject)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -62,9 +63,7 @@ func TestRetryTopicsByTheirCopies(t *testing.T) {
 	sight := run.Sighting{Groups: []run.JoinedGroup{{Name: "shop", Topics: []string{"orders"}},
 		{Name: "backoffice", Topics: []string{"refunds"}}, {Name: "again", Topics: retries}}}
 	header := history.Header{Topics: []history.Topic{{Name: "orders", Role: history.RoleInput}}}
-	if err := k.putRetries(retries, listeners{of: "shop", groups: sight.Groups}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.putRetries(retries, listeners{of: "shop", groups: sight.Groups}))
 	s := newSeen()
 	for _, topic := range retries {
 		header.Topics = append(header.Topics, history.Topic{Name: topic, Role: history.RoleRetry})
@@ -72,9 +71,7 @@ func TestRetryTopicsByTheirCopies(t *testing.T) {
 	s.record(0)
 	s.audited(header.Topics[1], nil, history.Event{Record: 0})
 	s.audited(header.Topics[2], nil, history.Event{Record: history.None})
-	if err := k.copied(s, sight, header); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.copied(s, sight, header))
 	if have := k.subject.Contract.RetryTopics; !slices.Equal(have, retries[:1]) || !slices.Equal(k.left, retries[1:]) {
 		t.Errorf("retry topics %v, left %v:\n%s", have, k.left, k.text)
 	}

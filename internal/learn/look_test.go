@@ -13,6 +13,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -96,10 +97,7 @@ func TestATopicWithEffects(t *testing.T) {
 // A consumer that only reads, because it can't decode any record, is not watched for minutes.
 func TestAConsumerThatOnlyReads(t *testing.T) {
 	t.Parallel()
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
 	k := &look{Config: &Config{File: "subject.yaml"}, subject: subject}
 	idle := func(change func(*seen, *run.Sighting)) error {
 		s, sight := newSeen(), run.Sighting{}
@@ -143,10 +141,7 @@ func TestATopicWithEventsHoldsNoAttempts(t *testing.T) {
 			"kafka: {topic: out}"},
 	} {
 		text := "name: it\nkind: process\ncommand: [it]\ndownstreams: [{http: {}}]\n"
-		subject, err := scenarios.ParseSubject("subject.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte(text)))(t)
 		k := &look{Config: &Config{File: "subject.yaml"}, text: []byte(text), subject: subject, rewrites: true,
 			found: map[string]string{}}
 		s := looked()
@@ -384,11 +379,9 @@ func TestNamesAreWrittenDown(t *testing.T) {
 			if one.inputs == nil {
 				read = append(read, "declared")
 			}
-			if err := errors.Join(k.putInputs(one.inputs, ""),
+			must.Do(t, errors.Join(k.putInputs(one.inputs, ""),
 				k.putGroup(header, run.Sighting{Read: read, Groups: one.groups}),
-				k.putRetries(one.retries, listeners{of: k.ownGroup(header), groups: one.groups})); err != nil {
-				t.Fatal(err)
-			}
+				k.putRetries(one.retries, listeners{of: k.ownGroup(header), groups: one.groups})))
 			for _, want := range one.want {
 				if !strings.Contains(string(k.text), want) {
 					t.Errorf("it lacks %q:\n%s", want, k.text)
@@ -548,10 +541,7 @@ func TestJitterIsAskedAbout(t *testing.T) {
 // If a route may be about an unreadable record, the routes are those of calls that are made without such records.
 func TestRoutesWithoutUnreadableRecords(t *testing.T) {
 	t.Parallel()
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
 	s := looked()
 	s.records[2].flags, s.records[2].sent = history.Garbage, 3*time.Second
 	looks := errors.New("one more look")

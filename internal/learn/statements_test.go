@@ -7,6 +7,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
@@ -50,15 +51,10 @@ func TestNotesOfFailuresAreNoAttempts(t *testing.T) {
 		}
 	}
 	text := "name: it\nkind: process\ncommand: [it]\ndownstreams: [{postgres: {}}]\n"
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte(text)))(t)
 	k := &look{Config: &Config{File: "subject.yaml"}, text: []byte(text), subject: subject, rewrites: true,
 		found: map[string]string{}}
-	if err := k.putDownstreams(stated([]string{order}, []string{order, letter}), nil, &destinations{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.putDownstreams(stated([]string{order}, []string{order, letter}), nil, &destinations{}))
 	if got := k.subject.Postgres().Statements; got != `INSERT\s+INTO\s+shop\.orders\b` {
 		t.Errorf("statements are %q\n%s", got, k.text)
 	}
@@ -69,10 +65,7 @@ func TestFurtherTopicsThatAreRead(t *testing.T) {
 	t.Parallel()
 	text := "name: it\nkind: process\ncommand: [it]\ninput: {topic: ledger}\n" +
 		"contract: {retry_topics: [ledger-retry], retry: topics, dlq: {topic: ledger.dlq}}\n"
-	subject, err := scenarios.ParseSubject("subject.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte(text)))(t)
 	k := &look{Config: &Config{File: "subject.yaml"}, text: []byte(text), subject: subject, found: map[string]string{}}
 	header := history.Header{Topics: []history.Topic{{Name: "ledger", Role: history.RoleInput}}}
 	sight := run.Sighting{Read: []string{"ledger", "orders", "ledger-retry", "ledger.dlq"}}
@@ -115,11 +108,8 @@ func TestWhatIsGivenUpMayBeInATable(t *testing.T) {
 	for downstream, want := range map[string]string{
 		"postgres: {}": "and are lost", "postgres: {statements: orders}": "and are lost unless another table has them",
 	} {
-		subject, err := scenarios.ParseSubject("subject.yaml",
-			[]byte("name: it\nkind: process\ncommand: [it]\ndownstreams: [{"+downstream+"}]\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject := must.Get(scenarios.ParseSubject("subject.yaml",
+			[]byte("name: it\nkind: process\ncommand: [it]\ndownstreams: [{"+downstream+"}]\n")))(t)
 		s := stated(nil, []string{"insert"})
 		s.records[1].tries[0].outcome, s.records[1].tries[0].end = history.OutcomePermanent, 1
 		s.committed[place{}] = 2

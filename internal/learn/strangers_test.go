@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/samples"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -53,10 +54,7 @@ func consumers() (all []watched) {
 // pass.
 func TestMakeLearnNamesThemAll(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../Makefile"))(t)
 	var names []string
 	for _, one := range consumers() {
 		names = append(names, one.name)
@@ -84,10 +82,7 @@ func TestContractsAreLearned(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds consumers in four languages and runs each for a minute: make learn")
 	}
-	program, err := programtest.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(programtest.Build())(t)
 	for _, one := range consumers() {
 		t.Run(one.name, func(t *testing.T) {
 			path := filepath.Join("..", "..", one.folder, "subject.yaml")
@@ -106,10 +101,7 @@ func TestContractsAreLearned(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := Learn(t.Context(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			report := must.Get(Learn(t.Context(), config))(t)
 			if one.command {
 				find(t, written, report.Subject)
 				// The usual answers differ from those that its author declared, and effects in a database are not learned.
@@ -131,15 +123,9 @@ func TestContractsAreLearned(t *testing.T) {
 // folder.
 func fromCommand(t *testing.T, folder string, written *scenarios.SubjectFile, answer string) []byte {
 	t.Helper()
-	folder, err := filepath.Abs(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder = must.Get(filepath.Abs(folder))(t)
 	records := scaffold.Records{Samples: filepath.Join(folder, written.Input.Samples), Answer: answer}
-	file, err := os.Open(records.Samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(records.Samples))(t)
 	guess, err := samples.GuessOf(file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		t.Fatal(err)
@@ -150,10 +136,7 @@ func fromCommand(t *testing.T, folder string, written *scenarios.SubjectFile, an
 	if records.Format, records.Schema = scaffold.FindSchema(os.DirFS(folder), nil); records.Schema != "" {
 		records.Schema = filepath.Join(folder, records.Schema)
 	}
-	text, err := scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), written.Command, records)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(scaffold.ToLearn(os.DirFS(folder), filepath.Base(folder), written.Command, records))(t)
 	return append(text, fmt.Sprintf("dir: %q\n", folder)...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/promtest"
 	"github.com/dlqbench/dlqbench/reports"
 )
@@ -114,10 +115,7 @@ func TestConventions(t *testing.T) {
 	if strings.Contains(page.Body.String(), "dlqbench_success_latency_seconds_bucket{") == false {
 		t.Errorf("there is no histogram:\n%s", page.Body)
 	}
-	problems, err := promlint.New(page.Body).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Get(promlint.New(page.Body).Lint())(t)
 	for _, problem := range problems {
 		t.Errorf("%s: %s", problem.Metric, problem.Text)
 	}
@@ -185,9 +183,7 @@ func TestPage(t *testing.T) {
 	m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	const path = "testdata/page.txt"
 	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, page.Body.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, page.Body.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
@@ -203,10 +199,7 @@ func TestDocumented(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()
 	update(snapshot())
-	families, err := m.Registry().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(m.Registry().Gather())(t)
 	var rows []string
 	for _, family := range families {
 		var names []string
@@ -218,10 +211,7 @@ func TestDocumented(t *testing.T) {
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", family.GetName(),
 			strings.ToLower(family.GetType().String()), strings.Join(names, ", "), family.GetHelp()))
 	}
-	text, err := os.ReadFile("../../docs/live.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/live.md"))(t)
 	var written []string
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, "| `dlqbench_") {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/kube"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // fakeCluster answers as kubectl does, from objects in memory. Each look at the pods is a step of the test's script.
@@ -200,13 +201,8 @@ spec:
 func testManifest(t *testing.T, text string) Manifest {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "orders.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	read, err := ReadWorkload(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+	read := must.Get(ReadWorkload(file))(t)
 	return Manifest{Name: "dlqbench-x", Token: "secret", Image: "dlqbench:1",
 		Args:  []string{"pod", "coordinator", "smoke"},
 		Files: []string{file}, Workload: read, Instances: 2, Signals: true, Limit: time.Hour}
@@ -217,17 +213,11 @@ func packed(t *testing.T) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"verdict.json", "logs/instance-0.log"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600))
 	}
 	var out bytes.Buffer
-	if err := Pack(&out, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Pack(&out, dir))
 	return out.Bytes()
 }
 
@@ -502,9 +492,7 @@ func TestFollowLog(t *testing.T) {
 	f := &follower{Manifest: testManifest(t, workload), Cluster: Cluster{Kubectl: kube.Kubectl{
 		Call: func(_ []byte, args []string) ([]byte, error) { reading <- args[1]; <-goOn; return nil, nil }}}}
 	for range 2 {
-		if err := f.followLog(t.Context(), "orders-0"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.followLog(t.Context(), "orders-0"))
 	}
 	<-reading
 	if len(f.deleted) != 1 {
@@ -552,14 +540,8 @@ func TestConsumer(t *testing.T) {
 	m := testManifest(t, workload)
 	text := func(m Manifest) string {
 		t.Helper()
-		got, err := m.Consumer("uid", "10.0.0.7", map[string]string{"KAFKA": "127.0.0.1:19092", "STUB": "http://x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(m.Consumer("uid", "10.0.0.7", map[string]string{"KAFKA": "127.0.0.1:19092", "STUB": "http://x"}))(t)
+		text := must.Get(json.Marshal(got))(t)
 		return string(text)
 	}
 	whole := text(m)
@@ -588,10 +570,7 @@ func TestConsumer(t *testing.T) {
 	// A namespace may refuse pods of which a container might run as root.
 	own = testManifest(t, strings.Replace(workload, `image: "orders:1",`,
 		`image: "orders:1", securityContext: {runAsUser: 1000, runAsNonRoot: true},`, 1))
-	coordinator, err := own.Job()
-	if err != nil {
-		t.Fatal(err)
-	}
+	coordinator := must.Get(own.Job())(t)
 	asJSON, _ := json.Marshal(coordinator)
 	for what, made := range map[string]string{"sidecar": text(own), "coordinator": string(asJSON)} {
 		if !strings.Contains(made, `"runAsNonRoot":true,"runAsUser":1000,"seccompProfile"`) {
@@ -602,14 +581,8 @@ func TestConsumer(t *testing.T) {
 	if got := text(state); !strings.Contains(got, `"whenDeleted":"Delete"`) || state.resource() != "statefulsets" {
 		t.Errorf("the volumes of a StatefulSet stay: %s", got)
 	}
-	job, err := m.Job()
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := json.Marshal(job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := must.Get(m.Job())(t)
+	made := must.Get(json.Marshal(job))(t)
 	for _, want := range []string{`"nodeSelector":{"pool":"load"}`, `"backoffLimit":0`, `"ttlSecondsAfterFinished":60`,
 		`"activeDeadlineSeconds":3600`, `"automountServiceAccountToken":false`} {
 		if !strings.Contains(string(made), want) {
@@ -639,9 +612,7 @@ func TestManifestsThatCannotBe(t *testing.T) {
 	for text, says := range map[string]string{"": "has nothing: it must have one",
 		workload + "---\nkind: Service\n": "Deployment, Service: it",
 		"kind: Pod":                       "has Pod: it", "kind: [": "reading the manifest"} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		if _, err := ReadWorkload(file); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
@@ -665,16 +636,10 @@ func TestReadRunning(t *testing.T) {
 			return text, err
 		}}
 	}
-	read, err := ReadRunning(t.Context(), answer(nil), "deployment/orders", "dlqbench-x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(ReadRunning(t.Context(), answer(nil), "deployment/orders", "dlqbench-x"))(t)
 	m := testManifest(t, workload)
 	m.Workload, m.Copy = read, true
-	made, err := m.Consumer("uid", "10.0.0.7", map[string]string{"KAFKA": "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(m.Consumer("uid", "10.0.0.7", map[string]string{"KAFKA": "x"}))(t)
 	text, _ := json.Marshal(made)
 	for _, want := range []string{`"name":"dlqbench-x","ownerReferences"`,
 		`"selector":{"matchLabels":{"dlqbench/run":"dlqbench-x"}}`,

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -64,10 +65,7 @@ type rig struct {
 // echoing answers each line with its name, the line, and an end.
 func echoing(t *testing.T, name string) (port int) {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -100,10 +98,7 @@ func newRigBegun(t *testing.T, instances int, begun bool) *rig {
 		r.ports = append(r.ports, []int{echoing(t, fmt.Sprint("kafka ", instance)),
 			echoing(t, fmt.Sprint("stub ", instance))})
 	}
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	r.address = listener.Addr().String()
 	r.hub = Serve(listener, HubConfig{Token: "secret", Version: "v1", Ports: r.ports, Signals: true,
 		Begin:     func(map[string]string) error { return nil },
@@ -113,9 +108,7 @@ func newRigBegun(t *testing.T, instances int, begun bool) *rig {
 	if !begun {
 		return r
 	}
-	if err := r.hub.Begin(nil, func(err error) { r.lost <- err }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.hub.Begin(nil, func(err error) { r.lost <- err }))
 	return r
 }
 
@@ -193,9 +186,7 @@ func TestForwards(t *testing.T) {
 	if got := answers(early, notYet); got != "" || first.started.Load() {
 		t.Errorf("before its start, the instance gets %q, and the consumer may start: %v", got, first.started.Load())
 	}
-	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.hub.Act(t.Context(), 0, "START"))
 	if got := answers(early, soon); got != "kafka 0 hello" || !first.started.Load() {
 		t.Errorf("started, the instance gets %q", got)
 	}
@@ -221,9 +212,7 @@ func TestSecondInstance(t *testing.T) {
 		defer r.hub.mu.Unlock()
 		return r.hub.slots[1].sidecar != nil && r.hub.slots[1].sidecar.control != nil
 	})
-	if err := r.hub.Act(t.Context(), 1, "START"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.hub.Act(t.Context(), 1, "START"))
 	for _, port := range []int{r.ports[0][0], r.ports[1][0]} {
 		conn := r.call(port)
 		if got := answers(conn, soon); got != "kafka 1 hello" {
@@ -241,9 +230,7 @@ func TestActs(t *testing.T) {
 	r.attachedTo(1)
 	act := func(name string) {
 		t.Helper()
-		if err := r.hub.Act(t.Context(), 0, name); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.hub.Act(t.Context(), 0, name))
 	}
 	connected := func(want string) {
 		t.Helper()
@@ -286,9 +273,7 @@ func TestDeletes(t *testing.T) {
 	r.attachedTo(1)
 	start := func() {
 		t.Helper()
-		if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.hub.Act(t.Context(), 0, "START"))
 	}
 	term := func(answer string) error {
 		t.Helper()
@@ -306,9 +291,7 @@ func TestDeletes(t *testing.T) {
 		t.Errorf("a deletion that is refused: %v", err)
 	}
 	start()
-	if err := term(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, term(""))
 	conn := r.call(r.ports[0][0])
 	defer conn.Close()
 	if got := answers(conn, soon); got != "kafka 0 hello" {
@@ -326,9 +309,7 @@ func TestDeletes(t *testing.T) {
 	if len(r.lost) > 0 {
 		t.Errorf("a pod that was deleted is lost: %v", <-r.lost)
 	}
-	if err := term(""); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, term(""))
 	stop()
 	r.attachedTo(0)
 	r.sidecar("c", nil)
@@ -353,9 +334,7 @@ func TestEvictionForbidden(t *testing.T) {
 	r.hub.again = time.Millisecond
 	_, stop := r.sidecar("a", nil)
 	r.attachedTo(1)
-	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.hub.Act(t.Context(), 0, "START"))
 	term := func(ctx context.Context, answers ...string) error {
 		ended := make(chan error, 1)
 		go func() { ended <- r.hub.Act(ctx, 0, "TERM") }()
@@ -390,9 +369,7 @@ func TestCoordinatorGone(t *testing.T) {
 	r.sidecar("a", processes)
 	r.attachedTo(1)
 	for _, act := range []string{"START", "STOP"} {
-		if err := r.hub.Act(t.Context(), 0, act); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.hub.Act(t.Context(), 0, act))
 	}
 	conn := r.call(r.ports[0][0])
 	defer conn.Close()
@@ -419,18 +396,14 @@ func TestPodGone(t *testing.T) {
 	_, stop := r.sidecar("a", processes)
 	r.attachedTo(1)
 	for _, act := range []string{"START", "KILL"} {
-		if err := r.hub.Act(t.Context(), 0, act); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.hub.Act(t.Context(), 0, act))
 	}
 	stop()
 	r.attachedTo(0)
 	if len(r.lost) > 0 {
 		t.Errorf("a pod that was ended is lost: %v", <-r.lost)
 	}
-	if err := r.hub.Act(t.Context(), 0, "START"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.hub.Act(t.Context(), 0, "START"))
 	_, stop = r.sidecar("b", processes)
 	conn := r.call(r.ports[0][0])
 	defer conn.Close()
@@ -480,9 +453,7 @@ func TestLease(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, there) }()
 		for range 10 {
 			time.Sleep(pingEvery)
-			if err := other.Encode(message{}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, other.Encode(message{}))
 		}
 		if after := <-ended; after != 10*pingEvery+leaseFor {
 			t.Errorf("it was taken for gone after %v", after)
@@ -508,10 +479,7 @@ func TestRefuses(t *testing.T) {
 		return err.Error()
 	}
 	other := echoing(t, "other")
-	first, err := dialAttached(t, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(dialAttached(t, r))(t)
 	defer first.Close()
 	for _, one := range []struct{ path, token, version, says string }{
 		{attachPath, "guessed", "v1", "401: the token is wrong"},

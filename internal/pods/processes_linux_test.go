@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -17,9 +18,7 @@ func podOf(t *testing.T, pids ...int) SharedProcesses {
 	dir := t.TempDir()
 	for _, pid := range append(pids, os.Getpid(), 1) {
 		name := fmt.Sprint(pid)
-		if err := os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(filepath.Join("/proc", name), filepath.Join(dir, name)))
 	}
 	return SharedProcesses{Proc: dir}
 }
@@ -27,9 +26,7 @@ func podOf(t *testing.T, pids ...int) SharedProcesses {
 func started(t *testing.T) *exec.Cmd {
 	t.Helper()
 	command := exec.Command("sleep", "600")
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	t.Cleanup(func() { _ = command.Process.Kill() })
 	return command
 }
@@ -39,10 +36,7 @@ func TestSharedProcesses(t *testing.T) {
 	one, other := started(t), started(t)
 	pod := podOf(t, one.Process.Pid, other.Process.Pid)
 	states := func() string {
-		all, err := pod.list()
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(pod.list())(t)
 		var states []string
 		for _, process := range all {
 			states = append(states, process.state)
@@ -50,9 +44,7 @@ func TestSharedProcesses(t *testing.T) {
 		return strings.Join(states, " ")
 	}
 	for _, act := range []struct{ signal, want string }{{"STOP", "T T"}, {"CONT", "S S"}, {"CONT", "S S"}} {
-		if err := pod.Signal(act.signal); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, pod.Signal(act.signal))
 		if act.signal == "CONT" { // a process that continues is running first
 			wait.Until(t, "the processes to sleep again", func() bool { return states() == act.want })
 		}
@@ -60,9 +52,7 @@ func TestSharedProcesses(t *testing.T) {
 			t.Errorf("after %s the states are %s", act.signal, got)
 		}
 	}
-	if err := pod.Signal("KILL"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pod.Signal("KILL"))
 	_ = one.Wait()
 	_ = other.Wait()
 	if err := pod.Signal("KILL"); err == nil || !strings.Contains(err.Error(), "has no process in the pod") {
@@ -77,12 +67,8 @@ func TestSharedProcesses(t *testing.T) {
 func TestProcessNames(t *testing.T) {
 	dir := t.TempDir()
 	for pid, stat := range map[string]string{"20": "20 (a) (b c) S 1 0", "21": "21 (z) Z 1 0"} {
-		if err := os.MkdirAll(filepath.Join(dir, pid), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, pid, "stat"), []byte(stat), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, pid), 0o755))
+		must.Do(t, os.WriteFile(filepath.Join(dir, pid, "stat"), []byte(stat), 0o600))
 	}
 	got, err := SharedProcesses{Proc: dir}.list()
 	if err != nil || len(got) != 1 || got[0] != (process{20, "S"}) {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -29,9 +30,7 @@ func stored(t *testing.T, root, name, verdict string, change map[string]any) {
 		t.Fatal(err)
 	}
 	var all map[string]any
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &all))
 	maps.Copy(all, change)
 	if data, err = json.Marshal(all); err != nil {
 		t.Fatal(err)
@@ -43,12 +42,8 @@ func stored(t *testing.T, root, name, verdict string, change map[string]any) {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func at(minute int) string {
@@ -70,17 +65,10 @@ func TestList(t *testing.T) {
 	write(t, filepath.Join(root, "other", "notes.txt"), "")
 	past := time.Now().Add(-time.Hour)
 	for _, path := range []string{"killed/history/segment", "killed/history"} {
-		if err := os.Chtimes(filepath.Join(root, path), past, past); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(filepath.Join(root, path), past, past))
 	}
-	if err := os.Symlink("b", filepath.Join(root, "latest")); err != nil {
-		t.Fatal(err)
-	}
-	runs, err := List(root, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("b", filepath.Join(root, "latest")))
+	runs := must.Get(List(root, time.Now()))(t)
 	states := map[string]string{}
 	var order []string
 	for _, run := range runs {
@@ -106,10 +94,7 @@ func TestList(t *testing.T) {
 func TestListsAThousand(t *testing.T) {
 	root := t.TempDir()
 	stored(t, root, "run", "pass", map[string]any{"invariants": []any{}})
-	verdict, err := os.ReadFile(filepath.Join(root, "run", reports.VerdictFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	verdict := must.Get(os.ReadFile(filepath.Join(root, "run", reports.VerdictFile)))(t)
 	for i := range 999 {
 		write(t, filepath.Join(root, fmt.Sprintf("run-%04d", i), reports.VerdictFile), string(verdict))
 	}
@@ -126,10 +111,7 @@ func TestListsAThousand(t *testing.T) {
 // serve serves a folder until the test ends.
 func serve(t *testing.T, root string) *Server {
 	t.Helper()
-	server, err := Listen("127.0.0.1:0", root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Listen("127.0.0.1:0", root))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(ctx) }()
@@ -153,9 +135,7 @@ func TestServesThisMachineOnly(t *testing.T) {
 	stored(t, root, "a", "pass", nil)
 	stored(t, root, "b", "pass", map[string]any{"run_id": "b"})
 	stored(t, root, "f", "fail", nil)
-	if err := os.Symlink("../../secret/report.html", filepath.Join(root, "f", "link.html")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("../../secret/report.html", filepath.Join(root, "f", "link.html")))
 	server := serve(t, root)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, one := range []struct {
@@ -171,15 +151,9 @@ func TestServesThisMachineOnly(t *testing.T) {
 		{"report/a/verdict.json", "", http.StatusNotFound, ""},
 		{"", "evil.example", http.StatusMisdirectedRequest, ""}, {"", "localhost", http.StatusOK, pagePolicy},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.Link()+one.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.Link()+one.path, nil))(t)
 		request.Host = one.host
-		answer, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(client.Do(request))(t)
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if answer.StatusCode != one.code || strings.Contains(string(body), "secret") && one.code == http.StatusOK {

@@ -9,17 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestAnAuthorityIsTrustedByItsCertificateAlone(t *testing.T) {
-	one, err := NewAuthority("dlqbench test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := NewAuthority("dlqbench test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(NewAuthority("dlqbench test"))(t)
+	other := must.Get(NewAuthority("dlqbench test"))(t)
 	for host, trusted := range map[string]*Authority{
 		"127.0.0.1": one, "localhost": one, "::1": one, "refused: 127.0.0.1": other, "refused: example.com": one,
 	} {
@@ -38,10 +34,7 @@ func TestAnAuthorityIsTrustedByItsCertificateAlone(t *testing.T) {
 // dial returns the client's error of a handshake.
 func dial(t *testing.T, server, client *tls.Config) error {
 	t.Helper()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(tls.Listen("tcp", "127.0.0.1:0", server))(t)
 	defer listener.Close()
 	var serving sync.WaitGroup
 	defer serving.Wait()
@@ -64,14 +57,9 @@ func TestJavaReadsTheTrustStore(t *testing.T) {
 	if err != nil {
 		t.Skip("no keytool (Java) is installed")
 	}
-	one, err := NewAuthority("dlqbench test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(NewAuthority("dlqbench test"))(t)
 	file := filepath.Join(t.TempDir(), "ca.p12")
-	if err := os.WriteFile(file, one.TrustStore, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, one.TrustStore, 0o600))
 	for _, password := range [][]string{nil, {"-storepass", "changeit"}} {
 		command := exec.Command(keytool, append([]string{"-list", "-keystore", file}, password...)...)
 		command.Env = append(os.Environ(), "LC_ALL=C")

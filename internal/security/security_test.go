@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func lookup(environment map[string]string) func(string) (string, bool) {
@@ -19,21 +21,15 @@ func lookup(environment map[string]string) func(string) (string, bool) {
 }
 
 func TestClientsAreWhoTheEnvironmentSays(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser(Plain, "ada", "right"),
-		kfake.Superuser(ScramSHA256, "ada", "right"), kfake.Superuser(ScramSHA512, "ada", "right"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser(Plain, "ada", "right"),
+		kfake.Superuser(ScramSHA256, "ada", "right"), kfake.Superuser(ScramSHA512, "ada", "right")))(t)
 	defer cluster.Close()
 	for _, mechanism := range []string{Plain, ScramSHA256, ScramSHA512} {
 		for password, allowed := range map[string]bool{"right": true, "wrong": false} {
-			options, err := FromEnvironment(lookup(map[string]string{
+			options := must.Get(FromEnvironment(lookup(map[string]string{
 				"DLQBENCH_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "DLQBENCH_SASL_MECHANISM": mechanism,
 				"DLQBENCH_SASL_USERNAME": "ada", "DLQBENCH_SASL_PASSWORD": password,
-			}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			})))(t)
 			client, err := kgo.NewClient(append(options, kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RequestRetries(0))...)
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestSummarize(t *testing.T) {
@@ -413,14 +415,9 @@ func TestDifferenceJSON(t *testing.T) {
 	for _, d := range []Difference{
 		Compare([]float64{1, 2, 3, 4}, []float64{5, 6, 7, 8}), Compare([]float64{0}, []float64{5}), Compare(nil, nil),
 	} {
-		data, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(d))(t)
 		var back Difference
-		if err := json.Unmarshal(data, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &back))
 		again, err := json.Marshal(back)
 		if err != nil || string(again) != string(data) {
 			t.Errorf("%s became %s (%v)", data, again, err)

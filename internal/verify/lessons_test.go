@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/verify/planted"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -44,10 +45,7 @@ func TestLessons(t *testing.T) {
 
 // A demonstration must not fail to show its bug: the proof has found it in that scenario with each seed.
 func TestLessonsAreProven(t *testing.T) {
-	data, err := os.ReadFile("../../docs/data/completeness.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../docs/data/completeness.json"))(t)
 	var measured struct {
 		Bugs []struct {
 			Bug, Scenario string
@@ -55,9 +53,7 @@ func TestLessonsAreProven(t *testing.T) {
 			Seconds       float64
 		}
 	}
-	if err := json.Unmarshal(data, &measured); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &measured))
 	for _, lesson := range planted.Lessons() {
 		shown, not, seconds := 0, 0, 0.0
 		for _, one := range measured.Bugs {

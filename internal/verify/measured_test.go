@@ -9,6 +9,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the documents' tables again, and drop what does not hold any more")
@@ -20,19 +21,14 @@ const (
 
 func measuredAt(t *testing.T, path string) *Measured {
 	t.Helper()
-	measured, err := ReadMeasured(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	measured := must.Get(ReadMeasured(path))(t)
 	return measured
 }
 
 func written(t *testing.T, measured *Measured) string {
 	t.Helper()
 	var b strings.Builder
-	if _, err := measured.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(measured.WriteTo(&b))(t)
 	return b.String()
 }
 
@@ -65,9 +61,7 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 	table.Bugs[1].count(1, 4, &assertions.Verdict{})
 	measured.Add(table)
 	text := written(t, measured)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	if got := written(t, measuredAt(t, path)); got != text || strings.Count(got, "\n{") != 3 {
 		t.Errorf("written and read again, it is\n%s, was\n%s", got, text)
 	}
@@ -80,9 +74,7 @@ func TestMeasuredRunsAreGoneOnFrom(t *testing.T) {
 		t.Errorf("taken over: %+v", table.Bugs)
 	}
 	changed := strings.Replace(text, `"digest":"`+table.Bugs[0].Digest, `"digest":"of another`, 1)
-	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(changed), 0o600))
 	if left := measuredAt(t, path); len(left.Bugs) != 1 || left.Bugs[0].Bug != "duplicate" || len(left.Correct) != 1 {
 		t.Errorf("left after the bug has changed: %+v", left)
 	}
@@ -94,9 +86,7 @@ func TestMeasuredAcrossPods(t *testing.T) {
 	text := `{"pods": [{"bug": "duplicate", "scenario": "smoke", "shown": [1], "not": [2], "seconds": 4},
 		{"bug": "duplicate", "scenario": "poison-mix", "digest": "of another", "shown": [1], "seconds": 4},
 		{"scenario": "smoke", "shown": [1], "seconds": 4}]}`
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	measured := measuredAt(t, path)
 	want := "| smoke | the reference consumer | passed 1/1 |\n| smoke | planted bug duplicate | named 1/2 |\n"
 	if again := written(t, measured); strings.Contains(again, `"digest":""`) ||
@@ -114,18 +104,13 @@ func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 		"../../docs/proof/init-suite.md": {Suite: SuiteDefault, Scenarios: scaffold.Suite(), Seeds: 5},
 		"../../docs/proof/library.md":    {Suite: SuiteLibrary, Seeds: 20},
 	} {
-		table, err := measured.Table(aim)
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(measured.Table(aim))(t)
 		want[document] = withMeasured(t, document, aim.Suite, table.suiteTables())
 	}
 	want[podsDocument] = withMeasured(t, podsDocument, "pods", measured.PodsTable())
 	for path, text := range want {
 		if *update {
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		} else if fileText(t, path) != text {
 			t.Errorf("%s: bugs or scenarios have changed, or there are new runs: go test ./internal/verify -run "+
 				"TestTheDocumentSaysWhatWasMeasured -update", path)
@@ -147,9 +132,6 @@ func withMeasured(t *testing.T, document, suite, table string) string {
 
 func fileText(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }

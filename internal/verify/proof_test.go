@@ -8,6 +8,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/verify/planted"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -43,19 +44,13 @@ func TestEveryAnomalyHasAPlantedBug(t *testing.T) {
 }
 
 func TestAimedScenariosAreValid(t *testing.T) {
-	entries, err := aimed.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(aimed.ReadDir("testdata"))(t)
 	aim := map[string]bool{}
 	for _, bug := range planted.All() {
 		aim[bug.Scenario+".yaml"] = true
 	}
 	for _, entry := range entries {
-		text, err := aimed.ReadFile("testdata/" + entry.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(aimed.ReadFile("testdata/" + entry.Name()))(t)
 		if _, err := scenarios.Parse(entry.Name(), text); err != nil {
 			t.Error(err)
 		}

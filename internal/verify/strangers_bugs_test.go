@@ -16,6 +16,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -348,10 +349,7 @@ func TestBugsOfAStrangerAreNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds consumers on four clients and runs them for minutes")
 	}
-	program, err := programtest.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(programtest.Build())(t)
 	config := &Config{Executable: program, Dir: t.TempDir(), Log: zerolog.Nop()}
 	for stranger, bugs := range strangersBugs() {
 		t.Run(stranger, func(t *testing.T) {
@@ -369,10 +367,7 @@ func TestBugsOfAStrangerAreNamed(t *testing.T) {
 
 // builtStranger returns a built stranger, or skips the test if this machine cannot build it.
 func builtStranger(t *testing.T, file string) *scenarios.SubjectFile {
-	subject, err := scenarios.LoadSubject(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must.Get(scenarios.LoadSubject(file))(t)
 	var absent absentError
 	if err := buildIn(t.Context(), filepath.Join(filepath.Dir(file), subject.Dir), subject.Build); errors.As(err,
 		&absent) {

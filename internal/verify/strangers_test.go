@@ -9,18 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
 func TestStrangersMeetEverything(t *testing.T) {
-	strangers, err := FindStrangers("../../test/strangers")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := encounters(strangers, (*scenarios.Scenario).RunsOnEmbedded)
-	if err != nil {
-		t.Fatal(err)
-	}
+	strangers := must.Get(FindStrangers("../../test/strangers"))(t)
+	all := must.Get(encounters(strangers, (*scenarios.Scenario).RunsOnEmbedded))(t)
 	seen, met := map[encounter]bool{}, map[string]int{}
 	var protocol []string
 	for i, one := range all {
@@ -72,10 +67,7 @@ func TestStrangersMeetEverything(t *testing.T) {
 
 // Something can be drawn for every stranger, the same each time; it applies, and each fault comes up.
 func TestDrawnFaultsApplyToStrangers(t *testing.T) {
-	strangers, err := FindStrangers("../../test/strangers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	strangers := must.Get(FindStrangers("../../test/strangers"))(t)
 	met, pairs := map[string]int{}, 0
 	for number := range uint64(2 * len(strangers)) {
 		one, err := drawnFor(strangers, number)
@@ -123,9 +115,7 @@ func TestBuildsOfStrangers(t *testing.T) {
 	}
 	b := &builds{done: map[string]func() error{}}
 	for range 2 {
-		if err := b.build(context.Background(), stranger("sh", "-c", "echo x >>built")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.build(context.Background(), stranger("sh", "-c", "echo x >>built")))
 	}
 	if built, err := os.ReadFile(filepath.Join(folder, "built")); err != nil || string(built) != "x\n" {
 		t.Errorf("built %q times (%v), not once", built, err)
@@ -147,10 +137,7 @@ func TestBuildsOfStrangers(t *testing.T) {
 // TestSelectedStrangers: names select strangers; the four that make strangers-slow names are there, and meet each
 // scenario that is for all.
 func TestSelectedStrangers(t *testing.T) {
-	all, err := FindStrangers("../../test/strangers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(FindStrangers("../../test/strangers"))(t)
 	selected, err := Selected(all, []string{"stranger-eager-range", "stranger-slow-start", "stranger-commits-every-5s",
 		"stranger-patient"})
 	if err != nil || len(selected) != 4 || selected[3].Subject.Name != "stranger-patient" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 const hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" onmouseover=\"alert(3)' " +
@@ -69,9 +71,7 @@ func sampleTrace() Trace {
 func rendered(t *testing.T, doc Document, to func(io.Writer, Document) error) string {
 	t.Helper()
 	var b strings.Builder
-	if err := to(&b, doc); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, to(&b, doc))
 	return b.String()
 }
 

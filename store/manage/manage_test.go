@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
@@ -25,14 +26,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // newStore makes a store with entries of the source topic "orders". The i-th has offset i and is modified by change.
 func newStore(t *testing.T, count int, change func(i int, entry *store.Entry)) store.Store {
 	t.Helper()
-	there, err := open.Store(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "letters.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(open.Store(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "letters.db"), store.Options{}))(t)
 	t.Cleanup(func() { there.Close() })
-	if _, err := there.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(there.Migrate(t.Context()))(t)
 	entries, due := make([]store.Entry, count), time.Now().Add(time.Hour)
 	for i := range entries {
 		entries[i] = store.Entry{
@@ -46,21 +42,16 @@ func newStore(t *testing.T, count int, change func(i int, entry *store.Entry)) s
 			change(i, &entries[i])
 		}
 	}
-	if _, err := there.Ingest(t.Context(), entries); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(there.Ingest(t.Context(), entries))(t)
 	return there
 }
 
 func all(t *testing.T, there store.Store, states ...store.State) (entries []store.Entry) {
 	t.Helper()
-	err := Each(t.Context(), there, store.Query{States: states}, 0, func(entry store.Entry) error {
+	must.Do(t, Each(t.Context(), there, store.Query{States: states}, 0, func(entry store.Entry) error {
 		entries = append(entries, entry)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return entries
 }
 
@@ -71,10 +62,7 @@ func TestFiltersAreRead(t *testing.T) {
 		"payments", []string{"dlq_pending", "discarded", "reprocessing", "failed"}
 	filter.Start, filter.End, filter.MaxAge = "2026-02-01", "2026-02-11T11:00:00Z", 24*time.Hour
 	filter.MinRetries, filter.MaxRetries, filter.Priority, filter.OrderBy, filter.Direction = 1, 5, 2, "priority", "desc"
-	query, err := filter.Query(now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	query := must.Get(filter.Query(now))(t)
 	if fmt.Sprint(query.States) != "[pending archived processing failed]" || *query.MinRetries != 1 ||
 		*query.MaxRetries != 5 || *query.MinPriority != 2 || !query.Descending ||
 		query.OrderBy != "priority" || query.Service != "payments" || query.IDs != nil {
@@ -144,14 +132,9 @@ func TestFiltersSelect(t *testing.T) {
 	} {
 		filter := NewFilter()
 		one.change(&filter)
-		query, err := filter.Query(time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		query := must.Get(filter.Query(time.Now()))(t)
 		got := 0
-		if err := Each(t.Context(), there, query, 0, func(store.Entry) error { got++; return nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Each(t.Context(), there, query, 0, func(store.Entry) error { got++; return nil }))
 		if got != one.want {
 			t.Errorf("%s selects %d, want %d", name, got, one.want)
 		}
@@ -166,10 +149,8 @@ func TestDecisionsAreKept(t *testing.T) {
 		if err != nil || len(locked) != 0 {
 			t.Fatal(locked, err)
 		}
-		if err := there.Alter(t.Context(), ids[3].ID, ids[3].Version,
-			store.Change{State: store.Processing, Worker: "somebody", Lease: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, there.Alter(t.Context(), ids[3].ID, ids[3].Version,
+			store.Change{State: store.Processing, Worker: "somebody", Lease: time.Minute}))
 		decision := Decision{State: state, By: "anna", Notes: "paid by hand", DryRun: true}
 		report, err := Decide(t.Context(), there, store.Query{}, decision)
 		if err != nil || report.Selected != 4 || report.Done != 0 || len(all(t, there, store.Pending)) != 3 {
@@ -198,13 +179,8 @@ func TestEditsReplaceTheValue(t *testing.T) {
 		entry.Value = []byte(`{"pattern":"payment.created","amount":-1}`)
 	})
 	entries := all(t, there)
-	if err := Edit(t.Context(), there, entries[0], []byte(`{"amount":1}`), "sign"); err != nil {
-		t.Fatal(err)
-	}
-	after, err := there.Get(t.Context(), entries[0].ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Edit(t.Context(), there, entries[0], []byte(`{"amount":1}`), "sign"))
+	after := must.Get(there.Get(t.Context(), entries[0].ID))(t)
 	if string(after.Value) != `{"amount":1}` || after.State != store.Pending ||
 		after.Pattern != "payment.created" || !after.NextRetryAt.Equal(entries[0].NextRetryAt) ||
 		!strings.Contains(string(after.OriginalEvent), `"amount":1`) {
@@ -214,10 +190,8 @@ func TestEditsReplaceTheValue(t *testing.T) {
 		!strings.Contains(err.Error(), "look at it again") {
 		t.Errorf("an edit of what was changed: %v", err)
 	}
-	if err := there.Alter(t.Context(), entries[1].ID, entries[1].Version,
-		store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, there.Alter(t.Context(), entries[1].ID, entries[1].Version,
+		store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}))
 	if err := Edit(t.Context(), there, entries[1], []byte(`x`), ""); !errors.Is(err, store.ErrLocked) ||
 		!strings.Contains(err.Error(), "node-2 has it since") {
 		t.Errorf("an edit of what is locked: %v", err)
@@ -240,10 +214,8 @@ func TestEachEndsAtTheLimit(t *testing.T) {
 func TestPurgesRemove(t *testing.T) {
 	there := newStore(t, 1200, nil)
 	entries := all(t, there)
-	if err := there.Alter(t.Context(), entries[7].ID, entries[7].Version,
-		store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, there.Alter(t.Context(), entries[7].ID, entries[7].Version,
+		store.Change{State: store.Processing, Worker: "node-2", Lease: time.Minute}))
 	report, err := Purge(t.Context(), there, store.Query{}, true, nil)
 	if err != nil || report.Selected != 1200 || report.Done != 0 || len(all(t, there)) != 1200 {
 		t.Errorf("a dry run: %+v, %v", report, err)
@@ -275,30 +247,19 @@ func TestEntriesAreShown(t *testing.T) {
 		UpdatedAt: at,
 	}
 	var out strings.Builder
-	if err := Table(&out,
-		[]store.Entry{entry, {ID: "x", State: "odd", Error: store.Failure{Message: strings.Repeat("é", 100)}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Table(&out,
+		[]store.Entry{entry, {ID: "x", State: "odd", Error: store.Failure{Message: strings.Repeat("é", 100)}}}))
 	out.WriteString("---\n")
-	if err := Show(&out, entry); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Show(&out, entry))
 	out.WriteString("---\n")
 	encoder := json.NewEncoder(&out)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(NewView(entry)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, encoder.Encode(NewView(entry)))
 	golden := filepath.Join("testdata", "shown.golden")
 	if *update {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(out.String()), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if out.String() != string(want) {
 		t.Errorf("shown as\n%s\nwant\n%s", out.String(), want)
 	}
@@ -315,9 +276,7 @@ func TestTheFirstErrorIsShown(t *testing.T) {
 			`{"firstError":{"message":"timed out","type":"NetworkError","code":"E1","stackTrace":"at payment.ts:42"}}`),
 	}}
 	var out strings.Builder
-	if err := Show(&out, entry); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Show(&out, entry))
 	for _, wanted := range []string{"first error   NetworkError E1\n", "first reason  timed out\n",
 		"error         rate_limited\n", "reason        answered 429\n", "stack\n  at payment.ts:42\n"} {
 		if !strings.Contains(out.String(), wanted) {
@@ -329,26 +288,14 @@ func TestTheFirstErrorIsShown(t *testing.T) {
 // An unknown status, written into the table by hand, is shown and counted, and no operation changes the entry.
 func TestUnknownStatusesAreShownAndLeftAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "letters.db")
-	there, err := open.Store(t.Context(), "sqlite:"+path, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(open.Store(t.Context(), "sqlite:"+path, store.Options{}))(t)
 	t.Cleanup(func() { there.Close() })
-	if _, err := there.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := there.Ingest(t.Context(),
-		[]store.Entry{{Source: store.Place{Topic: "orders"}, Dialect: "plain", NextRetryAt: time.Now()}}); err != nil {
-		t.Fatal(err)
-	}
-	table, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(there.Migrate(t.Context()))(t)
+	must.Get(there.Ingest(t.Context(),
+		[]store.Entry{{Source: store.Place{Topic: "orders"}, Dialect: "plain", NextRetryAt: time.Now()}}))(t)
+	table := must.Get(sql.Open("sqlite", path))(t)
 	defer table.Close()
-	if _, err := table.ExecContext(t.Context(), "UPDATE dead_letter_queue SET status = 'parked'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(table.ExecContext(t.Context(), "UPDATE dead_letter_queue SET status = 'parked'"))(t)
 	entries := all(t, there)
 	if len(entries) != 1 || entries[0].State != "parked" {
 		t.Fatalf("%+v", entries)

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/worker"
 )
@@ -22,20 +23,14 @@ const testDeadline = 30 * time.Second
 
 func newKafka(t *testing.T) *kfake.Cluster {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "orders", "orders.dlq"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "orders", "orders.dlq")))(t)
 	t.Cleanup(cluster.Close)
 	return cluster
 }
 
 func newPublisher(t *testing.T, cluster *kfake.Cluster, name string) *Transactional {
 	t.Helper()
-	publisher, err := NewTransactional(cluster.ListenAddrs(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	publisher := must.Get(NewTransactional(cluster.ListenAddrs(), name))(t)
 	t.Cleanup(publisher.Close)
 	return publisher
 }
@@ -43,10 +38,7 @@ func newPublisher(t *testing.T, cluster *kfake.Cluster, name string) *Transactio
 // written counts the records of committed transactions in a topic, by value.
 func written(t *testing.T, cluster *kfake.Cluster, topic string) map[string]int {
 	t.Helper()
-	records, err := kafkatest.Committed(t.Context(), cluster.ListenAddrs(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(kafkatest.Committed(t.Context(), cluster.ListenAddrs(), topic))(t)
 	values := map[string]int{}
 	for _, record := range records {
 		values[string(record.Value)]++
@@ -265,13 +257,9 @@ func TestWhatABrokerRefusesHoldsUpNobody(t *testing.T) {
 	})
 	for _, entry := range all(t, there) {
 		lock := store.Lock{ID: entry.ID, Worker: "w", Version: entry.Version + 1}
-		if err := there.Alter(t.Context(), entry.ID, entry.Version, store.Change{State: store.Processing, Worker: "w",
-			Lease: time.Minute}); err != nil {
-			t.Fatal(err)
-		}
-		if err := there.Settle(t.Context(), lock, store.Change{State: store.Manual}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, there.Alter(t.Context(), entry.ID, entry.Version, store.Change{State: store.Processing, Worker: "w",
+			Lease: time.Minute}))
+		must.Do(t, there.Settle(t.Context(), lock, store.Change{State: store.Manual}))
 	}
 	publisher := newPublisher(t, cluster, "default")
 	report, err := newReplay(there, publisher).Run(t.Context())

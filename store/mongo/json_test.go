@@ -13,19 +13,15 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"pgregory.net/rapid"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 )
 
 // stored returns a value as a server gives it back.
-func stored(t interface{ Fatal(args ...any) }, value any) any {
-	encoded, err := bson.Marshal(bson.D{{Key: "v", Value: value}})
-	if err != nil {
-		t.Fatal(err)
-	}
+func stored(t must.Test, value any) any {
+	encoded := must.Get(bson.Marshal(bson.D{{Key: "v", Value: value}}))(t)
 	var document bson.D
-	if err := bson.Unmarshal(encoded, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, bson.Unmarshal(encoded, &document))
 	return document[0].Value
 }
 
@@ -72,14 +68,8 @@ func TestNativeMessagesComeBack(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := anyJSON(3).Filter(isNative).Draw(t, "json")
-		value, err := native(json.RawMessage(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := plain(stored(t, value))
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(native(json.RawMessage(text)))(t)
+		back := must.Get(plain(stored(t, value)))(t)
 		if compact(t, back) != compact(t, []byte(text)) {
 			t.Fatalf("%s came back as %s", text, back)
 		}
@@ -87,7 +77,7 @@ func TestNativeMessagesComeBack(t *testing.T) {
 }
 
 // compact returns JSON without spaces and with each text in one canonical form.
-func compact(t interface{ Fatal(args ...any) }, text []byte) string {
+func compact(t must.Test, text []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var out strings.Builder
@@ -127,10 +117,7 @@ func TestWhatIsNotNative(t *testing.T) {
 
 // A value that people have entered by hand and that has no JSON form is shown as extended JSON.
 func TestExtendedValues(t *testing.T) {
-	id, err := bson.ObjectIDFromHex("507f1f77bcf86cd799439011")
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must.Get(bson.ObjectIDFromHex("507f1f77bcf86cd799439011"))(t)
 	got, err := plain(bson.D{{Key: "id", Value: id}, {Key: "n", Value: math.NaN()},
 		{Key: "at", Value: bson.NewDateTimeFromTime(time.UnixMilli(0))}, {Key: "i", Value: int32(5)}})
 	want := `{"id":{"$oid":"507f1f77bcf86cd799439011"},"n":{"$numberDouble":"NaN"},` +
@@ -142,13 +129,10 @@ func TestExtendedValues(t *testing.T) {
 
 // A document has all fields of "Dead Letter Queue Lifecycle", with their names and types.
 func TestTheDocumentsFields(t *testing.T) {
-	words, err := store.NamedVocabulary("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	words := must.Get(store.NamedVocabulary(""))(t)
 	s := &Store{words: words}
 	at := time.Date(2026, 2, 11, 12, 0, 0, 0, time.UTC)
-	encoded, err := bson.Marshal(s.write(store.Entry{
+	encoded := must.Get(bson.Marshal(s.write(store.Entry{
 		ID: "a", EventID: "msg_1707658080_abc123", State: store.Pending,
 		OriginalEvent: json.RawMessage(`{"userId":"user_123"}`), Service: "payment-service", Priority: 1,
 		Tags: []string{"payment", "critical"},
@@ -156,10 +140,7 @@ func TestTheDocumentsFields(t *testing.T) {
 			Context: json.RawMessage(`{"systemState":{"cpuUsage":0.75}}`)},
 		RetryHistory: []store.Attempt{{At: at, Worker: "worker_node_2", Strategy: store.Immediate, Result: "failed"}},
 		RetryCount:   3, DLQRetryCount: 2, FirstFailedAt: at, LastFailedAt: at, NextRetryAt: at, CreatedAt: at, UpdatedAt: at,
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	for path, want := range map[string]any{
 		"messageId": "msg_1707658080_abc123", "originalMessage.userId": "user_123", "errorReason": "External API timeout",
 		"errorStack": "Error: timeout",
@@ -193,10 +174,7 @@ func TestFit(t *testing.T) {
 	long := store.Entry{Value: make([]byte, 10<<20), OriginalEvent: json.RawMessage(`{}`),
 		Error: store.Failure{Stack: strings.Repeat("é", 4<<20)}}
 	s := &Store{}
-	fitted, err := fit(s.write(long))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fitted := must.Get(fit(s.write(long)))(t)
 	encoded, err := bson.Marshal(fitted)
 	if err != nil || len(encoded) > maxDocumentBytes-roomForChanges || len(fitted.ErrorStack) < 4<<20 ||
 		!strings.Contains(fitted.ErrorStack, "cut") {

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 )
 
@@ -77,10 +78,7 @@ func entry(id string) store.Entry {
 func start(t *testing.T, options Options) *Webhook {
 	t.Helper()
 	options.URL = "https://hooks.example.org/" + secret
-	webhook, err := New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	webhook := must.Get(New(options))(t)
 	return webhook
 }
 
@@ -98,9 +96,7 @@ func TestRetriesWithBackoff(t *testing.T) {
 		r := &receiver{answers: []func() (*http.Response, error){status(503, ""), broken, status(429, "7"), status(500, ""),
 			status(502, "")}}
 		webhook := start(t, Options{Transport: r, FirstDelay: time.Second, LongestDelay: 8 * time.Second})
-		if err := webhook.Notify(t.Context(), entry("a"), "failed"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, webhook.Notify(t.Context(), entry("a"), "failed"))
 		closeNow(t, webhook)
 		bounds := [][2]time.Duration{{500 * time.Millisecond, time.Second}, {time.Second, 2 * time.Second},
 			{7 * time.Second, 7 * time.Second}, {4 * time.Second, 8 * time.Second}, {4 * time.Second, 8 * time.Second}}
@@ -136,9 +132,7 @@ func TestGivesUp(t *testing.T) {
 				webhook := start(t, Options{Transport: r, Attempts: 3, Failed: func(id string, err error) {
 					told = append(told, id+": "+err.Error())
 				}})
-				if err := webhook.Notify(t.Context(), entry("a"), "failed"); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, webhook.Notify(t.Context(), entry("a"), "failed"))
 				closeNow(t, webhook)
 				if len(r.asked) != test.asked || len(told) != 1 || !strings.Contains(told[0], test.says) ||
 					strings.Contains(told[0], secret) {
@@ -189,9 +183,7 @@ func TestCloseHasADeadline(t *testing.T) {
 		r := &receiver{answers: slices.Repeat([]func() (*http.Response, error){status(503, "")}, 100)}
 		webhook := start(t, Options{Transport: r, Failed: func(id string, _ error) { told = append(told, id) }})
 		for _, id := range []string{"a", "b", "c"} {
-			if err := webhook.Notify(t.Context(), entry(id), "failed"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, webhook.Notify(t.Context(), entry(id), "failed"))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
@@ -238,13 +230,8 @@ func TestPostsJSON(t *testing.T) {
 		got <- request.Method + " " + request.URL.Path + " " + request.Header.Get("Content-Type") + " " + string(body)
 	}))
 	defer server.Close()
-	webhook, err := New(Options{URL: server.URL + "/hook", Transport: server.Client().Transport})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := webhook.Notify(t.Context(), entry("a"), "failed"); err != nil {
-		t.Fatal(err)
-	}
+	webhook := must.Get(New(Options{URL: server.URL + "/hook", Transport: server.Client().Transport}))(t)
+	must.Do(t, webhook.Notify(t.Context(), entry("a"), "failed"))
 	closeNow(t, webhook)
 	posted := <-got
 	if !strings.HasPrefix(posted, `POST /hook application/json {"why":"failed"`) ||

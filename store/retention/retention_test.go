@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 )
@@ -43,18 +44,11 @@ func newStore(t *testing.T) (store.Store, *clock) {
 	t.Helper()
 	c := &clock{at: begin()}
 	db, err := sqlstore.SQLite(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "dlq.db"), store.Options{Clock: c.now})
-	must(t, err)
-	t.Cleanup(func() { must(t, db.Close()) })
+	must.Do(t, err)
+	t.Cleanup(func() { must.Do(t, db.Close()) })
 	_, err = db.Migrate(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	return db, c
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // letter is an entry that is due at once.
@@ -73,25 +67,25 @@ func reach(t *testing.T, db store.Store, n int, state store.State) string {
 	ctx := t.Context()
 	entry := letter(n)
 	fresh, err := db.Ingest(ctx, []store.Entry{entry})
-	if must(t, err); fresh != 1 {
+	if must.Do(t, err); fresh != 1 {
 		t.Fatal("not fresh")
 	}
 	if state == store.Pending {
 		return entry.ID
 	}
 	claimed, err := db.Claim(ctx, "worker_node_1", time.Hour, 1)
-	if must(t, err); len(claimed) != 1 || claimed[0].ID != entry.ID {
+	if must.Do(t, err); len(claimed) != 1 || claimed[0].ID != entry.ID {
 		t.Fatalf("claimed %v", claimed)
 	}
 	lock := store.Lock{ID: entry.ID, Worker: "worker_node_1", Version: claimed[0].Version}
 	switch state {
 	case store.Processing:
 	case store.Archived:
-		must(t, db.Settle(ctx, lock, store.Change{State: store.Manual}))
-		must(t, db.Alter(ctx, entry.ID, lock.Version+1,
+		must.Do(t, db.Settle(ctx, lock, store.Change{State: store.Manual}))
+		must.Do(t, db.Alter(ctx, entry.ID, lock.Version+1,
 			store.Change{State: store.Archived, Resolution: &store.Resolution{How: store.Discard, By: "ann"}}))
 	default:
-		must(t, db.Settle(ctx, lock, store.Change{State: state}))
+		must.Do(t, db.Settle(ctx, lock, store.Change{State: state}))
 	}
 	return entry.ID
 }
@@ -105,7 +99,7 @@ func policyIn(t *testing.T) Policy {
 func apply(t *testing.T, db Store, policy Policy) Report {
 	t.Helper()
 	report, err := Run(t.Context(), db, policy)
-	must(t, err)
+	must.Do(t, err)
 	return report
 }
 
@@ -113,7 +107,7 @@ func apply(t *testing.T, db Store, policy Policy) Report {
 func kept(t *testing.T, db store.Store) string {
 	t.Helper()
 	stats, err := db.Stats(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	var words []string
 	for state, count := range stats.ByState {
 		words = append(words, fmt.Sprint(state, ":", count))
@@ -126,7 +120,7 @@ func kept(t *testing.T, db store.Store) string {
 func rowsIn(t *testing.T, policy Policy) []string {
 	t.Helper()
 	var ids []string
-	must(t, OpenArchive(policy.Folder).Each(t.Context(), func(one Archived) error {
+	must.Do(t, OpenArchive(policy.Folder).Each(t.Context(), func(one Archived) error {
 		ids = append(ids, one.ID[len(one.ID)-3:])
 		return nil
 	}))
@@ -272,7 +266,7 @@ func TestACrashNeitherLosesNorDoubles(t *testing.T) {
 				t.Fatalf("the run was not cut off: %v", err)
 			}
 			// The dead run also left a partial file.
-			must(t, os.WriteFile(filepath.Join(policy.Folder, "archive-20270212-000009.part"), []byte("PAR1half"), 0o600))
+			must.Do(t, os.WriteFile(filepath.Join(policy.Folder, "archive-20270212-000009.part"), []byte("PAR1half"), 0o600))
 			apply(t, db, policy)
 			if got := kept(t, db); got != "archived:4" {
 				t.Errorf("the store has %s", got)
@@ -282,7 +276,7 @@ func TestACrashNeitherLosesNorDoubles(t *testing.T) {
 				t.Errorf("the archive has %v, not %v", got, want)
 			}
 			parts, err := filepath.Glob(filepath.Join(policy.Folder, "*.part"))
-			if must(t, err); len(parts) != 0 {
+			if must.Do(t, err); len(parts) != 0 {
 				t.Errorf("%v are left", parts)
 			}
 		})
@@ -298,7 +292,8 @@ type busy struct {
 
 func (b *busy) Alter(ctx context.Context, id string, version int64, change store.Change) error {
 	b.once.Do(func() {
-		must(b.t, b.Store.Alter(ctx, id, version, store.Change{State: store.Processing, Worker: "ann", Lease: time.Minute}))
+		must.Do(b.t, b.Store.Alter(ctx, id, version,
+			store.Change{State: store.Processing, Worker: "ann", Lease: time.Minute}))
 	})
 	return b.Store.Alter(ctx, id, version, change)
 }
@@ -318,8 +313,8 @@ func TestEntriesInUseAreLeftAlone(t *testing.T) {
 		t.Errorf("the store has %s", got)
 	}
 	entry, err := db.Get(t.Context(), id)
-	must(t, err)
-	must(t, db.Settle(t.Context(), store.Lock{ID: id, Worker: "ann", Version: entry.Version},
+	must.Do(t, err)
+	must.Do(t, db.Settle(t.Context(), store.Lock{ID: id, Worker: "ann", Version: entry.Version},
 		store.Change{State: store.Failed, Failure: &store.Failure{Message: "again"}}))
 	c.advance(91 * day)
 	if got := apply(t, db, policy); got.Filed != 1 || got.Unchanged != 0 {
@@ -335,7 +330,7 @@ func TestEntriesInUseAreLeftAlone(t *testing.T) {
 func archivedAs(t *testing.T, policy Policy, id string) Archived {
 	t.Helper()
 	found, err := OpenArchive(policy.Folder).Select(t.Context(), store.Query{IDs: []string{id}})
-	must(t, err)
+	must.Do(t, err)
 	if len(found) != 1 {
 		t.Fatalf("the archive has %d entries with the id %s", len(found), id)
 	}
@@ -348,11 +343,11 @@ func TestTwoRunsAtATime(t *testing.T) {
 	reach(t, db, 1, store.Failed)
 	c.advance(91 * day)
 	first, err := openWritable(policy.Folder)
-	must(t, err)
+	must.Do(t, err)
 	if _, err := Run(t.Context(), db, policy); err == nil || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("a second run: %v", err)
 	}
-	must(t, first.close())
+	must.Do(t, first.close())
 	if got := apply(t, db, policy); got.Filed != 1 {
 		t.Errorf("after it: %+v", got)
 	}
@@ -376,8 +371,8 @@ func TestADamagedArchive(t *testing.T) {
 			c.advance(91 * day)
 			file := filepath.Join(policy.Folder, apply(t, db, policy).Files[0])
 			data, err := os.ReadFile(file)
-			must(t, err)
-			must(t, os.WriteFile(file, damage(data), 0o600))
+			must.Do(t, err)
+			must.Do(t, os.WriteFile(file, damage(data), 0o600))
 			c.advance(366 * day)
 			if report, err := Run(t.Context(), db, policy); err == nil ||
 				!strings.Contains(err.Error(), "archive") || report.Removed != 0 {
@@ -395,7 +390,7 @@ func TestRestore(t *testing.T) {
 	policy := policyIn(t)
 	id := reach(t, db, 1, store.Failed)
 	failed, err := db.Get(t.Context(), id)
-	must(t, err)
+	must.Do(t, err)
 	c.advance(91 * day)
 	apply(t, db, policy)
 	archived := archivedAs(t, policy, id)
@@ -407,9 +402,9 @@ func TestRestore(t *testing.T) {
 	if got := apply(t, db, policy); got.Removed != 1 {
 		t.Fatalf("%+v", got)
 	}
-	must(t, Restore(t.Context(), archived, db))
+	must.Do(t, Restore(t.Context(), archived, db))
 	restored, err := db.Get(t.Context(), id)
-	must(t, err)
+	must.Do(t, err)
 	if restored.State != store.Failed || !restored.NextRetryAt.IsZero() || restored.LockedBy != "" ||
 		string(restored.Value) != string(failed.Value) || restored.DLQRetryCount != failed.DLQRetryCount ||
 		!restored.CreatedAt.Equal(failed.CreatedAt) || !restored.UpdatedAt.Equal(c.now()) ||
@@ -446,9 +441,9 @@ func TestARestoreThatWasKilled(t *testing.T) {
 		}
 		c.advance(day)
 		recovered, err := db.Recover(t.Context())
-		must(t, err)
+		must.Do(t, err)
 		claimed, err := db.Claim(t.Context(), "w", time.Minute, 10)
-		if must(t, err); recovered > 0 || len(claimed) > 0 {
+		if must.Do(t, err); recovered > 0 || len(claimed) > 0 {
 			t.Errorf(
 				"after a restore that was killed after %d changes, %d locks were recovered and a worker was given %d entries",
 				steps, recovered, len(claimed))
@@ -471,9 +466,9 @@ func TestFilesAreNumberedOn(t *testing.T) {
 		c.advance(91 * day)
 		apply(t, db, policy)
 	}
-	must(t, os.WriteFile(filepath.Join(policy.Folder, "archive-20260101-000009.part"), []byte("x"), 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(policy.Folder, "archive-20260101-000009.part"), []byte("x"), 0o600))
 	files, err := OpenArchive(policy.Folder).Files()
-	must(t, err)
+	must.Do(t, err)
 	var numbers []int
 	for _, name := range files {
 		numbers = append(numbers, numberOf(name))
@@ -521,14 +516,14 @@ func TestARestoredEntryIsArchivedAgain(t *testing.T) {
 	c.advance(366 * day)
 	apply(t, db, policy)
 	archived := archivedAs(t, policy, id)
-	must(t, Restore(t.Context(), archived, db))
+	must.Do(t, Restore(t.Context(), archived, db))
 	restored, err := db.Get(t.Context(), id)
-	must(t, err)
+	must.Do(t, err)
 	if restored.Version <= archived.Version ||
 		restored.Resolution != (store.Resolution{Notes: "restored from " + archived.File}) {
 		t.Errorf("restored at version %d, archived at %d; %+v", restored.Version, archived.Version, restored.Resolution)
 	}
-	must(t, db.Alter(t.Context(), id, restored.Version,
+	must.Do(t, db.Alter(t.Context(), id, restored.Version,
 		store.Change{State: store.Failed, Value: []byte(`{"n": "mended"}`)}))
 	c.advance(91 * day)
 	if got := apply(t, db, policy); got.Filed != 1 || len(got.Files) != 1 {
@@ -592,12 +587,12 @@ func TestSelect(t *testing.T) {
 	apply(t, db, policy)
 	archive := OpenArchive(policy.Folder)
 	all, err := archive.Select(t.Context(), store.Query{})
-	must(t, err)
+	must.Do(t, err)
 	if len(all) != 3 || all[0].ID != ids[0] || all[2].ID != ids[2] {
 		t.Errorf("selected %d", len(all))
 	}
 	down, err := archive.Select(t.Context(), store.Query{IDs: []string{ids[0], ids[2]}, Descending: true})
-	must(t, err)
+	must.Do(t, err)
 	if len(down) != 2 || down[0].ID != ids[2] || down[1].ID != ids[0] {
 		t.Errorf("selected %d, the other way", len(down))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 )
 
@@ -71,23 +72,17 @@ func TestEntriesComeBackFromTheArchive(t *testing.T) {
 	at := time.UnixMilli(1_770_000_000_123).UTC()
 	folder := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
-		dir, err := os.MkdirTemp(folder, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(os.MkdirTemp(folder, ""))(t)
 		want := rapid.SliceOfN(anyEntry(), 1, 5).Draw(t, "entries")
 		writeAll(t, dir, at, want)
 		var got []store.Entry
-		err = OpenArchive(dir).Each(context.Background(), func(one Archived) error {
+		must.Do(t, OpenArchive(dir).Each(context.Background(), func(one Archived) error {
 			if !one.At.Equal(at) {
 				t.Errorf("written at %s", one.At)
 			}
 			got = append(got, one.Entry)
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %#v\nwant %#v", got, want)
 		}
@@ -101,24 +96,13 @@ type failer interface {
 
 func writeAll(t failer, folder string, at time.Time, entries []store.Entry) {
 	t.Helper()
-	archive, err := openWritable(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.look(); err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(openWritable(folder))(t)
+	must.Do(t, archive.look())
 	for _, entry := range entries {
-		if err := archive.add(entry, at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, archive.add(entry, at))
 	}
-	if _, err := archive.complete(); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(archive.complete())(t)
+	must.Do(t, archive.close())
 }
 
 // ticking is an empty store that counts its calls.

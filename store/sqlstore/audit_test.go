@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 )
 
@@ -22,13 +23,8 @@ func TestAuditSeesEveryChange(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		db := p.migrated(t, store.Options{Audit: true, Vocabulary: store.VocabularyManagement})
 		before := time.Now().Add(-time.Second)
-		if _, err := db.Ingest(t.Context(), []store.Entry{due(1)}); err != nil {
-			t.Fatal(err)
-		}
-		claimed, err := db.Claim(t.Context(), "w1", time.Minute, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Ingest(t.Context(), []store.Entry{due(1)}))(t)
+		claimed := must.Get(db.Claim(t.Context(), "w1", time.Minute, 1))(t)
 		lock := store.Lock{ID: claimed[0].ID, Worker: "w1", Version: 2}
 		for _, err := range []error{
 			db.Renew(t.Context(), lock, time.Hour),
@@ -41,9 +37,7 @@ func TestAuditSeesEveryChange(t *testing.T) {
 		}
 		p.exec(t, "UPDATE dead_letter_queue SET status = 'oops'")
 		p.exec(t, "UPDATE dead_letter_queue SET status = 'resolved'")
-		if _, err := db.Remove(t.Context(), []string{lock.ID}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Remove(t.Context(), []string{lock.ID}))(t)
 		no, yes := "1", "0"
 		if strings.HasPrefix(p.address, "postgres") {
 			no, yes = "true", "false"
@@ -81,9 +75,7 @@ func TestAuditIsReadWhole(t *testing.T) {
 	db := p.migrated(t, store.Options{Audit: true})
 	const entries, rounds = 8, 15
 	for n := range entries {
-		if _, err := db.Ingest(t.Context(), []store.Entry{due(n)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Ingest(t.Context(), []store.Entry{due(n)}))(t)
 	}
 	var writers sync.WaitGroup
 	for n := range entries {
@@ -124,10 +116,7 @@ func TestAuditIsReadWhole(t *testing.T) {
 			WHERE transaction_id >= pg_snapshot_xmin('%[1]s') AND NOT pg_visible_in_snapshot(transaction_id, '%[1]s')
 			ORDER BY seq`, snapshot)) {
 			snapshot = row[3]
-			version, err := strconv.Atoi(row[2])
-			if err != nil {
-				t.Fatal(err)
-			}
+			version := must.Get(strconv.Atoi(row[2]))(t)
 			if seen[row[0]] || version != versions[row[1]]+1 {
 				t.Errorf("row %s of %s: seen %t, version %d after %d", row[0], row[1], seen[row[0]], version, versions[row[1]])
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 	"github.com/dlqbench/dlqbench/store/storetest"
@@ -19,20 +20,14 @@ import (
 func filled(t testing.TB, db *sqlstore.DB, past *sql.DB, entries int, start time.Time) {
 	t.Helper()
 	for from := 0; from < entries; from += 1000 {
-		if _, err := db.Ingest(t.Context(), storetest.Spread(from, min(1000, entries-from), start)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Ingest(t.Context(), storetest.Spread(from, min(1000, entries-from), start)))(t)
 	}
 	for _, text := range storetest.Ripen() {
-		if _, err := past.ExecContext(t.Context(), text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(past.ExecContext(t.Context(), text))(t)
 	}
 	// PostgreSQL gathers statistics by itself after a while. SQLite has none unless requested, and must work without.
 	if _, isPostgres := past.Driver().(*stdlib.Driver); isPostgres {
-		if _, err := past.ExecContext(t.Context(), "VACUUM ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(past.ExecContext(t.Context(), "VACUUM ANALYZE"))(t)
 	}
 }
 
@@ -49,10 +44,7 @@ func TestListsUseTheIndexes(t *testing.T) {
 			db = p.open(t, store.Options{})
 		}
 		for name, q := range storetest.Lists(start) {
-			plan, err := db.Explain(t.Context(), q.Query)
-			if err != nil {
-				t.Fatal(err)
-			}
+			plan := must.Get(db.Explain(t.Context(), q.Query))(t)
 			used := slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {
 				return strings.Contains(line, q.Uses) && (isSQLite && strings.Contains(line, "USING INDEX") ||
 					!isSQLite && strings.Contains(line, "Index"))
@@ -97,9 +89,7 @@ func TestCrowdedFilters(t *testing.T) {
 		for i := range some {
 			some[i].SubscriberID = []string{"crm", "erp"}[i%2]
 		}
-		if _, err := db.Ingest(t.Context(), some); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Ingest(t.Context(), some))(t)
 	}
 	for name, query := range map[string]store.Query{"pattern": {Patterns: []string{"payment.*"}},
 		"subscriber": {SubscriberID: "crm", OrderBy: "updatedAt"}, "state": {States: []store.State{store.Pending},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 	"github.com/dlqbench/dlqbench/store/storetest"
@@ -50,10 +51,7 @@ func database(t testing.TB) string {
 	if absent != nil {
 		t.Fatal(absent)
 	}
-	url, err := server.Create(t.Context(), fmt.Sprintf("test%d", databases.Add(1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := must.Get(server.Create(t.Context(), fmt.Sprintf("test%d", databases.Add(1))))(t)
 	return url
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 	"github.com/dlqbench/dlqbench/store/storetest"
@@ -36,10 +37,7 @@ func everywhere(t *testing.T, test func(t *testing.T, p place)) {
 }
 
 func newPlace(t *testing.T, address, driver, name string) place {
-	db, err := sql.Open(driver, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open(driver, name))(t)
 	t.Cleanup(func() { db.Close() })
 	return place{address, db}
 }
@@ -50,10 +48,7 @@ func (p place) open(t *testing.T, options store.Options) *sqlstore.DB {
 	if strings.HasPrefix(p.address, "sqlite:") {
 		connect = sqlstore.SQLite
 	}
-	db, err := connect(t.Context(), p.address, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(connect(t.Context(), p.address, options))(t)
 	t.Cleanup(func() { db.Close() })
 	return db
 }
@@ -61,9 +56,7 @@ func (p place) open(t *testing.T, options store.Options) *sqlstore.DB {
 func (p place) migrated(t *testing.T, options store.Options) *sqlstore.DB {
 	t.Helper()
 	db := p.open(t, options)
-	if _, err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Migrate(t.Context()))(t)
 	return db
 }
 
@@ -83,28 +76,21 @@ func (p place) rows(t *testing.T, text string) [][]string {
 		t.Fatalf("%s: %v", text, err)
 	}
 	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	columns := must.Get(rows.Columns())(t)
 	var all [][]string
 	for rows.Next() {
 		fields, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
 		for i := range fields {
 			into[i] = &fields[i]
 		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, rows.Scan(into...))
 		row := make([]string, len(columns))
 		for i, field := range fields {
 			row[i] = field.String
 		}
 		all = append(all, row)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rows.Err())
 	return all
 }
 
@@ -270,9 +256,7 @@ func TestVocabularyIsTheDatabases(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		p.migrated(t, store.Options{Vocabulary: store.VocabularyManagement})
 		db := p.open(t, store.Options{})
-		if _, err := db.Ingest(t.Context(), []store.Entry{due(1)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Ingest(t.Context(), []store.Entry{due(1)}))(t)
 		if got := p.rows(t, "SELECT status, held FROM dead_letter_queue"); fmt.Sprint(got) != "[[pending ]]" {
 			t.Errorf("the table has %q", got)
 		}
@@ -287,9 +271,7 @@ func TestVocabularyIsTheDatabases(t *testing.T) {
 func TestUnknownStatus(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		db := p.migrated(t, store.Options{})
-		if _, err := db.Ingest(t.Context(), []store.Entry{due(1), due(2)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Ingest(t.Context(), []store.Entry{due(1), due(2)}))(t)
 		p.exec(t, "UPDATE dead_letter_queue SET status = 'on_holiday' WHERE source_offset = 1")
 		page, _, err := db.List(t.Context(), store.Query{States: []store.State{"on_holiday"}})
 		if err != nil || len(page) != 1 || page[0].State != "on_holiday" ||

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 	"github.com/dlqbench/dlqbench/store/storetest"
@@ -26,9 +27,7 @@ func migrated(t testing.TB, db *sqlstore.DB, err error) *sqlstore.DB {
 			t.Error(err)
 		}
 	})
-	if _, err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Migrate(t.Context()))(t)
 	return db
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/sqlstore"
 	"github.com/dlqbench/dlqbench/store/storetest"
@@ -19,14 +20,9 @@ import (
 // there is space.
 func TestFull(t *testing.T) {
 	address := "sqlite:" + filepath.Join(t.TempDir(), "small.db") + "?_pragma=max_page_count(150)"
-	db, err := sqlstore.SQLite(t.Context(), address, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sqlstore.SQLite(t.Context(), address, store.Options{}))(t)
 	defer db.Close()
-	if _, err := db.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Migrate(t.Context()))(t)
 	kept := 0
 	for n := 0; ; n += 10 {
 		if n > 10000 {
@@ -84,9 +80,7 @@ func TestFull(t *testing.T) {
 	for i, entry := range page {
 		ids[i] = entry.ID
 	}
-	if _, err := db.Remove(t.Context(), ids); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Remove(t.Context(), ids))(t)
 	if _, err := db.Ingest(t.Context(), storetest.Typicals(20000, 1, time.Now())); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
@@ -119,9 +113,7 @@ func TestFullServer(t *testing.T) {
 func TestChangesThatShareATransaction(t *testing.T) {
 	db := openSQLite(t, store.Options{})
 	const n = 60
-	if _, err := db.Ingest(t.Context(), storetest.Typicals(0, n, time.Now())); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Ingest(t.Context(), storetest.Typicals(0, n, time.Now())))(t)
 	page, _, err := db.List(t.Context(), store.Query{Limit: n})
 	if err != nil {
 		t.Fatal(err)
@@ -150,10 +142,7 @@ func TestChangesThatShareATransaction(t *testing.T) {
 		})
 	}
 	all.Wait()
-	whole, err := db.Count(t.Context(), store.Query{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(db.Count(t.Context(), store.Query{}))(t)
 	archived, err := db.Count(t.Context(), store.Query{States: []store.State{store.Archived}})
 	if err != nil || whole != n || archived != n/3 {
 		t.Errorf("%d entries, %d archived, want %d and %d (%v)", whole, archived, n, n/3, err)
@@ -167,10 +156,8 @@ func TestTwoProgramsOneFile(t *testing.T) {
 	file := "sqlite:" + filepath.Join(t.TempDir(), "shared.db")
 	p := place{address: file}
 	const entries = 200
-	if _, err := p.migrated(t, store.Options{}).Ingest(t.Context(),
-		storetest.Typicals(0, entries, time.Now().Add(-time.Hour))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.migrated(t, store.Options{}).Ingest(t.Context(),
+		storetest.Typicals(0, entries, time.Now().Add(-time.Hour))))(t)
 	var mu sync.Mutex
 	holder := map[string]string{}
 	var all sync.WaitGroup
@@ -225,9 +212,7 @@ func TestPartitions(t *testing.T) {
 	}
 	old := due(1)
 	old.CreatedAt = time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
-	if _, err := db.Ingest(t.Context(), []store.Entry{old, due(2)}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Ingest(t.Context(), []store.Entry{old, due(2)}))(t)
 	if got := partitions(); got != "2024_02 2024_03 2026_12 2027_01 2027_02" {
 		t.Errorf("after an old entry: %s", got)
 	}
@@ -292,18 +277,12 @@ func TestSurvivesARestart(t *testing.T) {
 	url := database(t)
 	p := newPlace(t, url, "pgx", url)
 	db := p.migrated(t, store.Options{})
-	if _, err := db.Ingest(t.Context(), []store.Entry{due(1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Crash(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(db.Ingest(t.Context(), []store.Entry{due(1)}))(t)
+	must.Do(t, server.Crash())
 	if _, err := db.Claim(t.Context(), "w", time.Minute, 1); err == nil {
 		t.Error("a server that is gone let an entry be claimed")
 	}
-	if err := server.Resume(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Resume(t.Context()))
 	claimed, err := db.Claim(t.Context(), "w", time.Minute, 1)
 	if err != nil || len(claimed) != 1 {
 		t.Errorf("claimed %d on the same store after the restart (%v)", len(claimed), err)

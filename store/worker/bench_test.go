@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
@@ -59,14 +60,9 @@ func newBench(t *testing.T, partitions int32) *bench {
 func newStore(t *testing.T) (store.Store, string) {
 	t.Helper()
 	address := "sqlite:" + filepath.Join(t.TempDir(), "letters.db")
-	there, err := open.Store(t.Context(), address, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(open.Store(t.Context(), address, store.Options{}))(t)
 	t.Cleanup(func() { there.Close() })
-	if _, err := there.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(there.Migrate(t.Context()))(t)
 	return there, address
 }
 
@@ -85,9 +81,7 @@ func letter(partition int32, i int, reason string) *kgo.Record {
 
 func (b *bench) produce(letters ...*kgo.Record) {
 	b.Helper()
-	if err := b.client.ProduceSync(b.Context(), letters...).FirstErr(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.client.ProduceSync(b.Context(), letters...).FirstErr())
 }
 
 func (b *bench) routerConfig() RouterConfig {
@@ -131,10 +125,7 @@ func (b *bench) eventually(what string, come func() bool) {
 
 func (b *bench) count(states ...store.State) int64 {
 	b.Helper()
-	n, err := b.store.Count(b.Context(), store.Query{States: states})
-	if err != nil {
-		b.Fatal(err)
-	}
+	n := must.Get(b.store.Count(b.Context(), store.Query{States: states}))(b)
 	return n
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
@@ -42,17 +43,12 @@ func TestFromTheTopicToItsEndOnPostgreSQL(t *testing.T) {
 	}
 	t.Cleanup(func() { server.Close() })
 	b := newBench(t, 2)
-	address, err := server.Create(t.Context(), "letters")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := must.Get(server.Create(t.Context(), "letters"))(t)
 	if b.store, err = open.Store(t.Context(), address, store.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.store.Close() })
-	if _, err := b.store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.store.Migrate(t.Context()))(t)
 	throughLife(b)
 }
 
@@ -75,10 +71,7 @@ func throughLife(b *bench) {
 	b.eventually("all dead letters are in the store", func() bool { return b.count() == 20 })
 	b.eventually("the offsets are committed", func() bool { return b.committed(0) == 10 && b.committed(1) == 10 })
 
-	call, err := NewCall(url, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	call := must.Get(NewCall(url, time.Second))(t)
 	config := Config{Store: b.store, Retrier: call, Strategies: fast(), Settings: fastSettings(),
 		Logger: zerolog.New(b.log)}
 	b.background(func(ctx context.Context) error { return Run(ctx, config) })

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 )
 
@@ -45,10 +46,7 @@ func TestCallsAreTheReferenceConsumers(t *testing.T) {
 			w.WriteHeader(one.status)
 			_, _ = io.WriteString(w, one.body)
 		})
-		call, err := NewCall(url, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		call := must.Get(NewCall(url, time.Second))(t)
 		failed := retryError(call.Retry(t.Context(), entry))
 		switch {
 		case one.class == "":
@@ -66,10 +64,7 @@ func TestCallsThatAreNotAnsweredAreTransient(t *testing.T) {
 	url := downstream(t, func(http.ResponseWriter, *http.Request) { <-held })
 	defer close(held)
 	for _, address := range []string{url, "http://127.0.0.1:1"} {
-		call, err := NewCall(address, 50*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		call := must.Get(NewCall(address, 50*time.Millisecond))(t)
 		if failed := retryError(call.Retry(t.Context(), store.Entry{})); failed == nil || failed.Class != Transient {
 			t.Errorf("%s: %v", address, failed)
 		}
@@ -84,21 +79,13 @@ func TestCallsThatAreNotAnsweredAreTransient(t *testing.T) {
 
 func TestRepublishingWaitsForTheAcknowledgement(t *testing.T) {
 	b := newBench(t, 3)
-	client, err := kgo.NewClient(ProducerOptions(b.cluster.ListenAddrs())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(ProducerOptions(b.cluster.ListenAddrs())...))(t)
 	defer client.Close()
 	republish := &Republish{Producer: client}
 	sealed := letter(2, 5, "timeout")
 	entry := newEntry(sealed, "plain", plainOpener())
-	if err := republish.Retry(t.Context(), entry); err != nil {
-		t.Fatal(err)
-	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ConsumeTopics(sourceTopic))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, republish.Retry(t.Context(), entry))
+	reader := must.Get(kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ConsumeTopics(sourceTopic)))(t)
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), testDeadline)
 	defer cancel()
@@ -167,26 +154,17 @@ func TestProbesTellTheConditions(t *testing.T) {
 			"number of database connections is unknown",
 		`no`: "reading the health probe's answer: invalid character 'o' in literal null (expecting 'u')",
 	} {
-		probe, err := NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		probe := must.Get(NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, answer)
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		})))(t)
 		if got := probe.Unmet(t.Context()); got != want {
 			t.Errorf("%s: %q, want %q", answer, got, want)
 		}
 	}
-	down, err := NewProbe("http://127.0.0.1:1/health")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ill, err := NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) {
+	down := must.Get(NewProbe("http://127.0.0.1:1/health"))(t)
+	ill := must.Get(NewProbe(downstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	})))(t)
 	if down.Unmet(t.Context()) == "" || !strings.Contains(ill.Unmet(t.Context()), "503") {
 		t.Error("a probe that doesn't answer is no good news")
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
@@ -235,10 +236,7 @@ func TestADeadLetterThatCanNotBeStoredIsNamedAndNotPassed(t *testing.T) {
 func TestAFullStoreLosesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
-	small, err := open.Store(t.Context(), b.address+"?_pragma=max_page_count(200)", store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	small := must.Get(open.Store(t.Context(), b.address+"?_pragma=max_page_count(200)", store.Options{}))(t)
 	t.Cleanup(func() { small.Close() })
 	config := b.routerConfig()
 	config.Store, config.BatchSize = small, 50
@@ -357,18 +355,11 @@ func TestMonstrousDeadLettersAreStored(t *testing.T) {
 	one := letter(0, 0, "timeout \xff\xfe")
 	one.Headers = append(one.Headers, kgo.RecordHeader{Key: "stack", Value: []byte(stack)},
 		kgo.RecordHeader{Key: "source-topic", Value: []byte(sourceTopic)})
-	client, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ProducerBatchMaxBytes(16<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.ProducerBatchMaxBytes(16<<20)))(t)
 	defer client.Close()
 	alter := b.admin
-	if _, err := alter.AlterTopicConfigs(t.Context(), nil, dlqTopic); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ProduceSync(t.Context(), one).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(alter.AlterTopicConfigs(t.Context(), nil, dlqTopic))(t)
+	must.Do(t, client.ProduceSync(t.Context(), one).FirstErr())
 	b.route(b.routerConfig())
 	b.eventually("it is stored and committed", func() bool { return b.count() == 1 && b.committed(0) == 1 })
 	entry := b.entries(store.Query{})[0]

@@ -7,24 +7,19 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 )
 
 func zone(t testing.TB, name string) *time.Location {
 	t.Helper()
-	location, err := time.LoadLocation(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	location := must.Get(time.LoadLocation(name))(t)
 	return location
 }
 
 func instant(t testing.TB, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(time.Parse(time.RFC3339, text))(t)
 	return at
 }
 
@@ -63,10 +58,7 @@ func TestOffPeakHoursOfAnyZone(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia",
 		"America/Sao_Paulo", "Africa/Casablanca"}
 	rapid.Check(t, func(t *rapid.T) {
-		location, err := time.LoadLocation(rapid.SampledFrom(zones).Draw(t, "zone"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		location := must.Get(time.LoadLocation(rapid.SampledFrom(zones).Draw(t, "zone")))(t)
 		off := OffPeak{Hours: rapid.SliceOfNDistinct(rapid.IntRange(0, 23), 1, 5, rapid.ID[int]).Draw(t, "hours"),
 			Zone: location}
 		after := time.Unix(rapid.Int64Range(1_000_000_000, 2_000_000_000).Draw(t, "after"), 0)

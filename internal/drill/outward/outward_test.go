@@ -18,6 +18,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -123,10 +124,7 @@ func follow(t *testing.T, discreet bool, targets ...Target) []string {
 
 func webhook(t *testing.T, address string, format Format) *Webhook {
 	t.Helper()
-	out, err := NewWebhook(address, format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(NewWebhook(address, format))(t)
 	return out
 }
 
@@ -159,9 +157,7 @@ func TestMessagesOfADrill(t *testing.T) {
 				t.Errorf("Slack would find a link in %s", body)
 			}
 			var message map[string]any
-			if err := json.Unmarshal([]byte(body), &message); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(body), &message))
 			got = append(got, text(message))
 		}
 		if !slices.Equal(got, want) {
@@ -184,10 +180,7 @@ func TestNothingIsRevealedBeforeTheEnd(t *testing.T) {
 		}
 	}
 	hook, dashboards := serve(t, fine), serve(t, fine)
-	grafana, err := NewGrafana(dashboards.URL+"/grafana/", "token-of-a-service-account")
-	if err != nil {
-		t.Fatal(err)
-	}
+	grafana := must.Get(NewGrafana(dashboards.URL+"/grafana/", "token-of-a-service-account"))(t)
 	if warnings := follow(t, true, webhook(t, hook.URL, FormatGeneric), grafana); len(warnings) > 0 {
 		t.Errorf("%q", warnings)
 	}
@@ -202,17 +195,12 @@ func TestNothingIsRevealedBeforeTheEnd(t *testing.T) {
 // TestAnnotations checks the requests to Grafana: a region for each fault and the load, a moment for each notice.
 func TestAnnotations(t *testing.T) {
 	server := serve(t, fine)
-	grafana, err := NewGrafana(server.URL, "token-of-a-service-account")
-	if err != nil {
-		t.Fatal(err)
-	}
+	grafana := must.Get(NewGrafana(server.URL, "token-of-a-service-account"))(t)
 	follow(t, false, grafana)
 	spans := map[string]int64{}
 	for i, body := range server.bodies {
 		var got annotation
-		if err := json.Unmarshal([]byte(body), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(body), &got))
 		if server.paths[i] != "/api/annotations" || server.tokens[i] != "Bearer token-of-a-service-account" ||
 			!slices.Equal(got.Tags[:2], []string{"dlqbench", "drill"}) || got.Time == 0 {
 			t.Errorf("%s with %q: %s", server.paths[i], server.tokens[i], body)

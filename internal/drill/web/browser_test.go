@@ -11,6 +11,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/drill"
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // quiet fails the test if a page logged an error or contacted another server.
@@ -122,10 +123,8 @@ func TestTheRespondersPageInABrowser(t *testing.T) {
 	b := browsertest.Open(t)
 	f := newFake(t)
 	s := serve(t, f, Options{Apart: true})
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-		map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": map[string]any{"outage": true}}))(t)
 	opened(b, s.base()+"/")
 	if got := browsertest.Eval[string](b, "location.pathname + document.querySelector(\".badge\").textContent"); got !=
 		"/responder/responder" {
@@ -174,11 +173,8 @@ func TestFaultsOfTheRegistryAreMarkedInABrowser(t *testing.T) {
 			b.Viewport(width, 900)
 			opened(b, s.Link(drill.RoleInjector))
 			b.Until(`document.querySelector('.node[data-part="registry"]')?.textContent.includes("requests")`)
-			broken, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-				map[string]any{"network": map[string]any{"link": "registry", "latency": "1s"}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			broken := must.Get(f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+				map[string]any{"network": map[string]any{"link": "registry", "latency": "1s"}}))(t)
 			b.Until(`document.querySelectorAll('.node.hit[data-part="registry"]').length === 1`)
 			if got := b.Count(".node.hit"); got != 1 {
 				t.Errorf("at %d pixels, %d parts are marked", width, got)
@@ -186,9 +182,7 @@ func TestFaultsOfTheRegistryAreMarkedInABrowser(t *testing.T) {
 			if folder := os.Getenv("PICTURES"); folder != "" {
 				b.Glimpse(filepath.Join(folder, fmt.Sprintf("registry-%d-%v.png", width, stored)))
 			}
-			if err := f.Heal(t.Context(), drill.Actor{Role: drill.RoleInjector}, broken.ID); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Heal(t.Context(), drill.Actor{Role: drill.RoleInjector}, broken.ID))
 			b.Until(`document.querySelectorAll(".node.hit").length === 0`)
 		}
 	}
@@ -202,22 +196,16 @@ func TestHostileWordsStayWordsInABrowser(t *testing.T) {
 	f.hostile = `</title><script>document.title="owned"</script><img src=x onerror="document.title='owned'">`
 	s := serve(t, f, Options{})
 	ada := drill.Actor{Name: f.hostile, Role: drill.RoleInjector}
-	if err := f.Note(ada, f.hostile+"\u202egnp"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Break(t.Context(), ada,
-		map[string]any{"network": map[string]any{"link": f.hostile, "latency": "1s"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Note(ada, f.hostile+"\u202egnp"))
+	must.Get(f.Break(t.Context(), ada,
+		map[string]any{"network": map[string]any{"link": f.hostile, "latency": "1s"}}))(t)
 	opened(b, s.Link(drill.RoleInjector))
 	b.Until("document.querySelectorAll(\"#log [data-action=note]\").length === 1 && document.querySelectorAll(\"#broken " +
 		"li\").length === 1")
 	b.Type("#note-text", f.hostile)
 	b.Press("\r")
 	b.Until(`document.querySelectorAll("#log [data-action=note]").length === 2`)
-	if err := f.Stop(ada); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Stop(ada))
 	b.Until(`!document.querySelector("#over").hidden`)
 	if got := browsertest.Eval[string](b,
 		"document.title + document.querySelectorAll(\"img, script:not([src])\").length"); strings.HasPrefix(got,
@@ -239,10 +227,8 @@ func TestALostConnectionIsToldAndFoundAgainInABrowser(t *testing.T) {
 	b.Until(
 		`!document.querySelector("#lost").hidden && document.querySelector("#lost").textContent.includes("Connection ` +
 			`lost") && document.querySelector("#link").dataset.state === "lost"`)
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-		map[string]any{"downstream": true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": true}))(t)
 	channel.mu.Lock()
 	channel.closed = false
 	channel.mu.Unlock()
@@ -339,9 +325,7 @@ func TestWhatDidNothingAndWhyNothingMayBeBrokenInABrowser(t *testing.T) {
 			"document.querySelector(\"#unbreakable\").hidden || !document.querySelector(\"#break\").closest(\"section\").hidden") {
 		t.Errorf("who may break nothing reads %q, or has the form all the same", got)
 	}
-	if err := f.Stop(drill.Actor{Name: "Ada", Role: drill.RoleInjector}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Stop(drill.Actor{Name: "Ada", Role: drill.RoleInjector}))
 	b.Until(`!document.querySelector("#over").hidden`)
 	if got := b.Text("#over-faults"); !strings.Contains(got, "It did nothing: no request matched") ||
 		!strings.Contains(got, "none") || strings.Contains(got, "never") {
@@ -360,19 +344,13 @@ func TestThePageIsInspectedInABrowser(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{})
 	ada := drill.Actor{Name: "Ada", Role: drill.RoleInjector}
-	if _, err := f.Break(t.Context(), ada, map[string]any{"downstream": true}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Join(ada); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Break(t.Context(), ada, map[string]any{"downstream": true}))(t)
+	must.Do(t, f.Join(ada))
 	for _, role := range roles() {
 		opened(b, s.Link(role))
 		b.Inspect("drill-" + string(role))
 	}
-	if err := f.Stop(ada); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Stop(ada))
 	b.Navigate(s.Link(drill.RoleInjector))
 	b.Until(`!document.querySelector("#over").hidden`)
 	b.Inspect("drill-over")
@@ -384,13 +362,9 @@ func TestThePictureOfTheDocumentationInABrowser(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{})
 	ada := drill.Actor{Name: "Ada", Role: drill.RoleInjector}
-	if err := f.Join(ada); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Break(t.Context(), ada,
-		map[string]any{"network": map[string]any{"link": "downstream", "latency": "350ms"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Join(ada))
+	must.Get(f.Break(t.Context(), ada,
+		map[string]any{"network": map[string]any{"link": "downstream", "latency": "350ms"}}))(t)
 	b.Viewport(1440, 1000)
 	opened(b, s.Link(drill.RoleInjector))
 	b.Until(`document.querySelectorAll(".broken-flow").length === 3 && document.querySelectorAll("#broken li").length === 1`)

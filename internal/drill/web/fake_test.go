@@ -15,6 +15,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
@@ -49,10 +50,8 @@ func newFake(t testing.TB) *fake {
 	f := &fake{began: time.Now().Add(-97 * time.Second), dir: t.TempDir(), down: map[int]bool{}, held: map[int]bool{},
 		instances: 3}
 	for _, name := range []string{"debrief.html", "report.html"} {
-		if err := os.WriteFile(filepath.Join(f.dir, name), []byte("<!doctype html><title>"+name+"</title><h1>"+name+"</h1>"),
-			0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(f.dir, name), []byte("<!doctype html><title>"+name+"</title><h1>"+name+"</h1>"),
+			0o644))
 	}
 	f.say(nil, "phase", "", "The load is steady: 400/s")
 	return f
@@ -342,10 +341,7 @@ func serve(t testing.TB, session Session, options Options) *Server {
 	if options.Address == "" {
 		options.Address = "127.0.0.1:0"
 	}
-	server, err := Listen(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Listen(options))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(ctx, session) }()

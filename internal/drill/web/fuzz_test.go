@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // Any input is either refused with a status that gives the reason, or is an order within its limits.
@@ -54,9 +56,7 @@ func TestEveryEventReachesWhoeverReads(t *testing.T) {
 				switch name {
 				case "events":
 					var got []int
-					if err := json.Unmarshal([]byte(data), &got); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, json.Unmarshal([]byte(data), &got))
 					read = max(read, published-keptEvents)
 					for _, event := range got {
 						if event != read {

@@ -14,15 +14,13 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // elsewhere returns the routes of a server as if it listened on an address that others can reach.
 func elsewhere(t *testing.T, session Session, apart bool) (*Server, http.Handler) {
 	t.Helper()
-	s, err := Listen(Options{Address: "127.0.0.1:0", Apart: apart})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Address: "127.0.0.1:0", Apart: apart}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	s.guard = newGuard(&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7), Port: 7333}, apart, nil)
 	return s, s.routes(session)
@@ -47,10 +45,7 @@ func ask(routes http.Handler, method, path string, body io.Reader,
 // local returns the routes of a server on loopback.
 func local(t *testing.T, session Session, apart bool) (*Server, http.Handler) {
 	t.Helper()
-	s, err := Listen(Options{Address: "127.0.0.1:0", Apart: apart})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Address: "127.0.0.1:0", Apart: apart}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s, s.routes(session)
 }
@@ -278,10 +273,7 @@ func (panicking) Note(drill.Actor, string) error { panic("unforeseen " + secret)
 
 func TestAPanicStaysWithItsRequest(t *testing.T) {
 	var logged bytes.Buffer
-	s, err := Listen(Options{Address: "127.0.0.1:0", Log: &logged})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Address: "127.0.0.1:0", Log: &logged}))(t)
 	defer s.Close()
 	routes := s.routes(panicking{newFake(t)})
 	header := map[string]string{"Host": "127.0.0.1", "Content-Type": "application/json",
@@ -294,10 +286,7 @@ func TestAPanicStaysWithItsRequest(t *testing.T) {
 
 func TestTokensAreNeverLogged(t *testing.T) {
 	var logged bytes.Buffer
-	s, err := Listen(Options{Address: "127.0.0.1:0", Apart: true, Log: &logged})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Address: "127.0.0.1:0", Apart: true, Log: &logged}))(t)
 	defer s.Close()
 	routes := s.routes(panicking{newFake(t)})
 	token := s.guard.tokens[drill.RoleInjector]
@@ -336,10 +325,8 @@ func TestTheCommandLineHealsEverything(t *testing.T) {
 	for _, apart := range []bool{false, true} {
 		s := serve(t, f, Options{Apart: apart})
 		for _, role := range roles() {
-			if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-				map[string]any{"downstream": true}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+				map[string]any{"downstream": true}))(t)
 			token, needed := s.guard.tokens[role]
 			if needed && (!strings.Contains(s.HealCommand(role, true), token) ||
 				strings.Contains(s.HealCommand(role, false), token)) {
@@ -357,15 +344,10 @@ func TestTheCommandLineHealsEverything(t *testing.T) {
 func TestAFormHealsWithoutAnyScript(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{})
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-		map[string]any{"downstream": true}); err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.PostForm(s.Link(drill.RoleResponder)+"do/heal-all",
-		map[string][]string{formField: {s.guard.keys[drill.RoleResponder]}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": true}))(t)
+	response := must.Get(http.PostForm(s.Link(drill.RoleResponder)+"do/heal-all",
+		map[string][]string{formField: {s.guard.keys[drill.RoleResponder]}}))(t)
 	page, _ := io.ReadAll(response.Body)
 	response.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
@@ -380,10 +362,8 @@ func TestHealingGoesOnWhenTheBrowserHasGone(t *testing.T) {
 	f := newFake(t)
 	f.stall = make(chan struct{})
 	s, routes := local(t, f, false)
-	if _, err := f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
-		map[string]any{"downstream": true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Break(t.Context(), drill.Actor{Role: drill.RoleInjector},
+		map[string]any{"downstream": true}))(t)
 	browser, leave := context.WithCancel(t.Context())
 	r := httptest.NewRequestWithContext(browser, http.MethodPost, "/injector/do/heal-all", nil)
 	r.Host = "127.0.0.1"
@@ -406,10 +386,8 @@ func TestHealingGoesOnWhenTheBrowserHasGone(t *testing.T) {
 func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	f := newFake(t)
 	s := serve(t, f, Options{Apart: true})
-	if _, err := f.Break(t.Context(), drill.Actor{Name: "Ada", Role: drill.RoleInjector},
-		map[string]any{"downstream": map[string]any{"outage": true}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Break(t.Context(), drill.Actor{Name: "Ada", Role: drill.RoleInjector},
+		map[string]any{"downstream": map[string]any{"outage": true}}))(t)
 	var seen bytes.Buffer
 	stream := listen(t, s.Link(drill.RoleResponder)+"events")
 	for frames := 0; frames < 3; {
@@ -437,9 +415,7 @@ func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 	for told := ""; !strings.Contains(told, secret); _, told = injected.next() {
 		continue // counter-check: the injector does see it
 	}
-	if err := f.Stop(drill.Actor{Role: drill.RoleInjector}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Stop(drill.Actor{Role: drill.RoleInjector}))
 	for told := ""; !strings.Contains(told, secret); _, told = stream.next() {
 		continue
 	}
@@ -457,23 +433,14 @@ func TestTheResponderIsNotToldWhatWasBroken(t *testing.T) {
 // body returns the text of an answer.
 func body(t *testing.T, method, url, content string, header map[string]string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(content)))(t)
 	for k, v := range header {
 		r.Header.Set(k, v)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Do(r))(t)
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(response.Body))(t)
 	return response.Status + " " + string(text)
 }
 

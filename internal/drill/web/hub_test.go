@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // listener reads server-sent events.
@@ -35,18 +36,12 @@ func listenAs(t testing.TB, s *Server, role drill.Role) *listener {
 func listenWith(t testing.TB, url, token string) *listener {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url, nil))(t)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(client.Do(r))(t)
 	t.Cleanup(func() { cancel(); response.Body.Close() })
 	if response.StatusCode != http.StatusOK ||
 		!strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
@@ -82,17 +77,12 @@ func stalled(t *testing.T, s *Server, count int) []net.Conn {
 	t.Helper()
 	connections := make([]net.Conn, count)
 	for i := range connections {
-		connection, err := net.Dial("tcp", s.listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		connection := must.Get(net.Dial("tcp", s.listener.Addr().String()))(t)
 		t.Cleanup(func() { _ = connection.Close() })
 		if tcp, ok := connection.(*net.TCPConn); ok {
 			_ = tcp.SetReadBuffer(4 << 10)
 		}
-		if _, err := fmt.Fprintf(connection, "GET /injector/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Fprintf(connection, "GET /injector/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"))(t)
 		connections[i] = connection
 	}
 	return connections
@@ -118,10 +108,7 @@ func until(t *testing.T, what string, is func() bool) {
 func TestBrowsersThatStopReadingDisturbNobody(t *testing.T) {
 	const crowd = 600
 	f := newFake(t)
-	server, err := Listen(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Listen(Options{Address: "127.0.0.1:0"}))(t)
 	channel := server.channels[drill.RoleInjector]
 	channel.limit = 2 * time.Second
 	ctx, cancel := context.WithCancel(t.Context())
@@ -206,17 +193,12 @@ func TestWhoComesBackIsToldTheState(t *testing.T) {
 func TestTheLogGoesOutOnce(t *testing.T) {
 	f := newFake(t)
 	p := &publisher{session: f, told: map[drill.Role]int{}}
-	s, err := Listen(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Address: "127.0.0.1:0"}))(t)
 	defer s.Close()
 	for range 3 {
 		s.publish(p)
 	}
-	if err := f.Note(drill.Actor{Role: drill.RoleInjector}, "we wait"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Note(drill.Actor{Role: drill.RoleInjector}, "we wait"))
 	s.publish(p)
 	if got := len(s.channels[drill.RoleInjector].events); got != 2 {
 		t.Errorf("%d events went out, want 2", got)
@@ -242,18 +224,13 @@ func TestTooManyBrowsersAreRefused(t *testing.T) {
 // When the server ends, every browser gets the last state and then the end of the stream.
 func TestTheEndIsTold(t *testing.T) {
 	f := newFake(t)
-	server, err := Listen(Options{Address: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Listen(Options{Address: "127.0.0.1:0"}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ctx, f) }()
 	reader := listen(t, server.Link(drill.RoleResponder)+"events")
 	reader.next()
-	if err := f.Stop(drill.Actor{Name: "Ada"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Stop(drill.Actor{Name: "Ada"}))
 	cancel()
 	last := ""
 	for name, data := reader.next(); name != ""; name, data = reader.next() {

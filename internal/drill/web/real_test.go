@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/programtest"
 )
 
@@ -44,17 +45,12 @@ func (p *printed) String() string {
 func startDrill(t *testing.T) (injector, responder, runs string, out *printed, end func() int) {
 	t.Helper()
 	dir := t.TempDir()
-	program, err := programtest.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(programtest.Build())(t)
 	runs, out = filepath.Join(dir, "runs"), &printed{}
 	command := exec.Command(program, "drill", filepath.Join("testdata", "orders-on-call.yaml"), "--addr", "127.0.0.1:0",
 		"--responder", "--linger", "3m", "--out", runs)
 	command.Stdout, command.Stderr = out, out
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	end = sync.OnceValue(func() int {
@@ -85,14 +81,9 @@ func crowd(t *testing.T, link string, count int) {
 	t.Helper()
 	address := strings.Split(link, "/")[2]
 	for range count {
-		connection, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		connection := must.Get(net.Dial("tcp", address))(t)
 		t.Cleanup(func() { _ = connection.Close() })
-		if _, err := fmt.Fprintf(connection, "GET /responder/events HTTP/1.1\r\nHost: %s\r\n\r\n", address); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Fprintf(connection, "GET /responder/events HTTP/1.1\r\nHost: %s\r\n\r\n", address))(t)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestCheckTokens(t *testing.T) {
@@ -44,10 +45,7 @@ func TestCheckTokens(t *testing.T) {
 // A chosen token is required on loopback, too, for its role alone. Neither the link nor the command line contains it.
 func TestAChosenToken(t *testing.T) {
 	const token = "a-token-of-ones-own"
-	s, err := Listen(Options{Address: "127.0.0.1:0", Tokens: map[drill.Role]string{drill.RoleInjector: token}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Address: "127.0.0.1:0", Tokens: map[drill.Role]string{drill.RoleInjector: token}}))(t)
 	defer s.Close()
 	handler := s.routes(newFake(t))
 	ask := func(method, path, bearer string, form url.Values) *httptest.ResponseRecorder {

@@ -11,6 +11,7 @@ import (
 	toxiproxy "github.com/Shopify/toxiproxy/v2/client"
 
 	"github.com/dlqbench/dlqbench/internal/drill"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // broken lists the faults of links in force, as scenarios write them.
@@ -54,9 +55,7 @@ func TestToxiproxyClient(t *testing.T) {
 	_, err = downstream.AddToxic("", "timeout", "", 1, toxiproxy.Attributes{"timeout": 100})
 	wantStatus(t, "what a link can't do", err, http.StatusBadRequest)
 
-	if _, err := downstream.UpdateToxic("lag", 1, toxiproxy.Attributes{"latency": 300}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(downstream.UpdateToxic("lag", 1, toxiproxy.Attributes{"latency": 300}))(t)
 	if got := specs(session); len(got) != 1 || got[0]["latency"] != "280ms" || got[0]["direction"] != "requests" {
 		t.Errorf("after the change, in force are %v", got)
 	}
@@ -84,14 +83,9 @@ func TestToxiproxyShowsTheDrill(t *testing.T) {
 		{"link": "brokers", "slow_close": "500ms"}, {"link": "broker 2", "down": true},
 		{"link": "broker 3", "half_open": true},
 	} {
-		if _, err := session.Break(t.Context(), page, map[string]any{"network": spec}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(session.Break(t.Context(), page, map[string]any{"network": spec}))(t)
 	}
-	proxies, err := client.Proxies()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxies := must.Get(client.Proxies())(t)
 	var types []string
 	for _, toxic := range proxies["broker-3"].ActiveToxics {
 		types = append(types, toxic.Type+" "+toxic.Stream)
@@ -104,10 +98,8 @@ func TestToxiproxyShowsTheDrill(t *testing.T) {
 	if proxies["broker-2"].Enabled || !proxies["broker-1"].Enabled || len(proxies["downstream"].ActiveToxics) > 0 {
 		t.Errorf("proxies: %+v", proxies)
 	}
-	if err := errors.Join(proxies["broker-2"].Enable(), proxies["broker-1"].Disable(),
-		proxies["broker-1"].Disable()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(proxies["broker-2"].Enable(), proxies["broker-1"].Disable(),
+		proxies["broker-1"].Disable()))
 	if got := specs(session); len(got) != 3 || got[2]["link"] != "broker 1" || got[2]["down"] != true {
 		t.Errorf("in force are %v", got)
 	}
@@ -126,10 +118,7 @@ func TestToxiproxyWithoutAPage(t *testing.T) {
 		t.Errorf("proxies: %v, %v", proxies, err)
 	}
 	for _, path := range []string{"/", "/injector/", "/responder/events", "/assets/drill.js"} {
-		answer, err := http.Get(server.base() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.Get(server.base() + path))(t)
 		if _ = answer.Body.Close(); answer.StatusCode != http.StatusNotFound {
 			t.Errorf("%s is answered %s", path, answer.Status)
 		}

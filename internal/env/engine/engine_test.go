@@ -9,6 +9,8 @@ import (
 
 	tclog "github.com/testcontainers/testcontainers-go/log"
 	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestNoPermission(t *testing.T) {
@@ -49,9 +51,7 @@ func TestSettingsOfTestcontainers(t *testing.T) {
 		if before == "" {
 			os.Unsetenv(reaperVariable)
 		}
-		if err := withoutReaper(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, withoutReaper())
 		if after, there := os.LookupEnv(reaperVariable); after != before || there != (before != "") {
 			t.Errorf("%s was %q and is %q", reaperVariable, before, after)
 		}

@@ -9,19 +9,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sr"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // TestFaultsChangeAnswers asks as clients do, while changes are in force and after them.
 func TestFaultsChangeAnswers(t *testing.T) {
-	r, err := Start(Schema{"orders-value", avro("string")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Start(Schema{"orders-value", avro("string")}))(t)
 	defer r.Close(context.Background())
-	client, err := sr.NewClient(sr.URLs("http://" + r.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(sr.NewClient(sr.URLs("http://" + r.Address())))(t)
 	byID := func() error { _, err := client.SchemaByID(t.Context(), 1); return err }
 	byGUID := func() error { _, err := client.SchemaByGUID(t.Context(), r.Known[0].GUID); return err }
 	latest := func() error { _, err := client.SchemaByVersion(t.Context(), "orders-value", -1); return err }
@@ -98,10 +94,7 @@ func TestSlowAnswers(t *testing.T) {
 // timed returns how long the answer to a request takes.
 func (r *Registry) timed(ctx context.Context, t *testing.T) time.Duration {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/subjects", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, "/subjects", http.NoBody))(t)
 	began := time.Now()
 	r.answers.ServeHTTP(discard{}, request)
 	return time.Since(began)
@@ -130,10 +123,7 @@ func TestWhatIsAsked(t *testing.T) {
 		{"GET", "/subjects/orders-value/versions/latest", false, false}, {"GET", "/", false, false},
 		{"POST", "/compatibility/subjects/orders-value/versions/latest", false, false},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), c.method, "http://registry"+c.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), c.method, "http://registry"+c.path, http.NoBody))(t)
 		if byID, registers := asked(request); byID != c.byID || registers != c.registers {
 			t.Errorf("%s %s: by id %v, registers %v", c.method, c.path, byID, registers)
 		}
@@ -145,10 +135,7 @@ func FuzzAsked(f *testing.F) {
 	f.Add("/schemas/ids/1")
 	f.Add("//subjects/./../versions")
 	f.Fuzz(func(t *testing.T, path string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://registry/", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://registry/", http.NoBody))(t)
 		request.URL.Path = path
 		if byID, registers := asked(request); byID && registers {
 			t.Fatalf("%q asks by id and registers", path)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 	"github.com/twmb/franz-go/pkg/sr/srfake"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 const secret = "Basic dXNlcjpwYXNz"
@@ -50,39 +52,28 @@ func clientOf(t *testing.T, own Own) *sr.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig.RootCAs = own.Roots
 	t.Cleanup(transport.CloseIdleConnections)
-	client, err := sr.NewClient(sr.URLs(own.URL), sr.HTTPClient(&http.Client{Transport: authorized{transport,
-		own.Authorization}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(sr.NewClient(sr.URLs(own.URL), sr.HTTPClient(&http.Client{Transport: authorized{transport,
+		own.Authorization}})))(t)
 	return client
 }
 
 // TestOwnRegistryIsLeftAsItWas forwards to a registry, to which both dlqbench and the service add schemas.
 func TestOwnRegistryIsLeftAsItWas(t *testing.T) {
 	_, own := theirs(t)
-	r, err := Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")},
+	r := must.Get(Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")},
 		Schema{"orders-key", avro("long")},
-		Schema{"run-1.input-value", avro("int")})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Schema{"run-1.input-value", avro("int")}))(t)
 	for i, want := range []string{"orders-value", "run-1.orders-key", "run-1.input-value"} {
 		if known := r.Known[i]; known.Subject != want || (known.ID == 7) != (i == 0) || known.GUID == "" {
 			t.Errorf("schema %d is %+v, want %s", i, known, want)
 		}
 	}
-	service, err := sr.NewClient(sr.URLs("http://" + r.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := must.Get(sr.NewClient(sr.URLs("http://" + r.Address())))(t)
 	if got, err := service.SchemaByID(t.Context(), 7); err != nil || got.Schema != `"string"` {
 		t.Errorf("without credentials: schema 7 is %v, %v", got, err)
 	}
 	for subject, schema := range map[string]sr.Schema{"orders-value": avro("bytes"), "orders.DLT-value": avro("string")} {
-		if _, err := service.CreateSchema(t.Context(), subject, schema); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(service.CreateSchema(t.Context(), subject, schema))(t)
 	}
 	if _, err := service.CreateSchema(t.Context(), "orders-value", avro("string")); err != nil { // it is there
 		t.Fatal(err)
@@ -90,9 +81,7 @@ func TestOwnRegistryIsLeftAsItWas(t *testing.T) {
 	if got := versions(t, own, "orders-value"); !slices.Equal(got, []int{1, 2}) {
 		t.Errorf("during the run, orders-value has the versions %v", got)
 	}
-	if err := r.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Close(t.Context()))
 	for subject, want := range map[string][]int{
 		"orders-value": {1}, "orders.DLT-value": nil, "run-1.orders-key": nil, "run-1.input-value": nil,
 	} {
@@ -106,14 +95,8 @@ func TestOwnRegistryIsLeftAsItWas(t *testing.T) {
 // TestFaultsInFrontOfOwnRegistry answers in the place of the user's registry, which does not get the request.
 func TestFaultsInFrontOfOwnRegistry(t *testing.T) {
 	_, own := theirs(t)
-	r, err := Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service, err := sr.NewClient(sr.URLs("http://" + r.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Forward(t.Context(), own, "run-1", Schema{"orders-value", avro("string")}))(t)
+	service := must.Get(sr.NewClient(sr.URLs("http://" + r.Address())))(t)
 	end := r.Answer(func(_, registers bool) int { return map[bool]int{true: http.StatusConflict}[registers] })
 	if _, err := service.CreateSchema(t.Context(), "orders.DLT-value", avro("long")); err == nil {
 		t.Error("a schema was registered")
@@ -157,23 +140,15 @@ func TestSubjectsWithSlashes(t *testing.T) {
 	const their, added = "shop/orders 100%-value", "shop/orders.DLT-value"
 	fake, own := theirs(t)
 	fake.SeedSchema(their, 1, 8, avro("bytes"))
-	r, err := Forward(t.Context(), own, "run-1", Schema{their, avro("bytes")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Forward(t.Context(), own, "run-1", Schema{their, avro("bytes")}))(t)
 	if known := r.Known[0]; known.Subject != their || known.ID != 8 {
 		t.Errorf("the schema is %+v", known)
 	}
-	service, err := sr.NewClient(sr.URLs("http://" + r.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	service := must.Get(sr.NewClient(sr.URLs("http://" + r.Address())))(t)
 	if got, err := service.SchemaByVersion(t.Context(), their, -1); err != nil || got.ID != 8 {
 		t.Errorf("the latest version of %s is %+v, %v", their, got, err)
 	}
-	if _, err := service.CreateSchema(t.Context(), added, avro("long")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(service.CreateSchema(t.Context(), added, avro("long")))(t)
 	if got := versions(t, own, added); !slices.Equal(got, []int{1}) {
 		t.Errorf("during the run, %s has the versions %v", added, got)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 	"go.uber.org/goleak"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -18,14 +20,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // their own for another topic.
 func TestClientsFindTheSchema(t *testing.T) {
 	schema := sr.Schema{Schema: `{"type":"string"}`, Type: sr.TypeAvro}
-	r, err := Start(Schema{"orders-value", schema}, Schema{"orders-key", schema})
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := sr.NewClient(sr.URLs("http://" + r.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Start(Schema{"orders-value", schema}, Schema{"orders-key", schema}))(t)
+	client := must.Get(sr.NewClient(sr.URLs("http://" + r.Address())))(t)
 	if got, err := client.SchemaByID(t.Context(), 1); err != nil || got.Schema != schema.Schema {
 		t.Errorf("schema 1 is %v, %v", got, err)
 	}
@@ -56,15 +52,9 @@ func TestClientsFindTheSchema(t *testing.T) {
 // Of several schemas of a subject the last one is the latest version, and each is found by its id.
 func TestVersionsOfASubject(t *testing.T) {
 	older, newer := avro("string"), avro("long")
-	r, err := Start(Schema{"orders-value", older}, Schema{"orders-value", newer}, Schema{"orders-key", newer})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Start(Schema{"orders-value", older}, Schema{"orders-value", newer}, Schema{"orders-key", newer}))(t)
 	defer r.Close(context.Background()) //nolint:errcheck // of no interest here
-	client, err := sr.NewClient(sr.URLs("http://" + r.Address()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(sr.NewClient(sr.URLs("http://" + r.Address())))(t)
 	if got, err := client.SchemaByVersion(t.Context(), "orders-value", -1); err != nil || got.ID != 2 || got.Version != 2 {
 		t.Errorf("the latest is %+v, %v", got, err)
 	}
@@ -80,10 +70,7 @@ func TestVersionsOfASubject(t *testing.T) {
 
 // TestApicurioClientsFindTheSchema asks as Apicurio's deserializers do.
 func TestApicurioClientsFindTheSchema(t *testing.T) {
-	r, err := Start(Schema{"orders-value", sr.Schema{Schema: `"string"`, Type: sr.TypeAvro}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Start(Schema{"orders-value", sr.Schema{Schema: `"string"`, Type: sr.TypeAvro}}))(t)
 	defer r.Close(context.Background())
 	for path, want := range map[string]string{
 		"/apis/registry/v2/ids/globalIds/1": `"string"`, "/apis/registry/v3/ids/contentIds/1?references=x": `"string"`,
@@ -95,10 +82,7 @@ func TestApicurioClientsFindTheSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := must.Get(http.DefaultClient.Do(request))(t)
 		body, _ := io.ReadAll(response.Body)
 		response.Body.Close()
 		got := strings.TrimSpace(string(body))

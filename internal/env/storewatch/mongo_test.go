@@ -15,6 +15,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
@@ -28,10 +29,7 @@ func mongoDatabase(t *testing.T) (address string, letters *mongo.Collection) {
 		t.Skip("it needs a MongoDB: set DLQBENCH_MONGODB_URL, or run the tests of test/ferretdb")
 	}
 	name := "watch_" + uuid.NewString()[:8]
-	client, err := mongo.Connect(options.Client().ApplyURI(server))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(mongo.Connect(options.Client().ApplyURI(server)))(t)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		if err := client.Database(name).Drop(ctx); err != nil {
@@ -44,27 +42,20 @@ func mongoDatabase(t *testing.T) (address string, letters *mongo.Collection) {
 	return strings.TrimSuffix(server, "/") + "/" + name, client.Database(name).Collection("parked")
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestMongoStoreOfItsOwn checks that every change of an entry of dlqbench's own store is reported, whichever program
 // made it, with its time, strategy and count.
 func TestMongoStoreOfItsOwn(t *testing.T) {
 	address, _ := mongoDatabase(t)
 	maker, err := open.Store(t.Context(), address, store.Options{Audit: true})
-	must(t, err)
+	must.Do(t, err)
 	_, err = maker.Migrate(t.Context())
-	must(t, err)
-	must(t, maker.Close())
+	must.Do(t, err)
+	must.Do(t, maker.Close())
 	there, err := open.Store(t.Context(), address, store.Options{}) // it is not told that changes are recorded
-	must(t, err)
+	must.Do(t, err)
 	defer there.Close()
 	layout, err := OwnMongo("")
-	must(t, err)
+	must.Do(t, err)
 	w, sink := watching(t, address, layout)
 	id := lived(t, there, history.NewIDs(runID).Token(7))
 	sink.await(t, 6) // changes to a removed entry since the last look are not observable
@@ -73,7 +64,7 @@ func TestMongoStoreOfItsOwn(t *testing.T) {
 		t.Fatalf("removed %d entries, %v", removed, err)
 	}
 	sink.await(t, 7)
-	must(t, w.Stop(t.Context()))
+	must.Do(t, w.Stop(t.Context()))
 	want := []string{
 		"1: absent>pending strategy=immediate_retry", "1: pending>processing by=worker-3-1 strategy=immediate_retry",
 		"1: processing>pending strategy=immediate_retry", "1: pending>processing by=other strategy=immediate_retry",
@@ -109,8 +100,8 @@ func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 				SourceTopic: "from.topic", SourcePartition: "from.partition", SourceOffset: "from.offset", Payload: "body"},
 		},
 	})
-	must(t, err)
-	defer func() { must(t, watcher.Close()) }()
+	must.Do(t, err)
+	defer func() { must.Do(t, watcher.Close()) }()
 	due := time.Now().Add(time.Minute).UTC().Truncate(time.Millisecond)
 	made, err := letters.InsertOne(t.Context(), bson.D{
 		{Key: "life", Value: bson.D{{Key: "state", Value: "NEW"}, {Key: "due", Value: due}}}, {Key: "tries", Value: 2},
@@ -118,7 +109,7 @@ func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 			{Key: "offset", Value: int64(42)}}},
 		{Key: "body", Value: bson.D{{Key: "order", Value: "about " + ids.Token(7)}}},
 	})
-	must(t, err)
+	must.Do(t, err)
 	first := next(t, events)
 	if first.Text[:len("absent>pending")] != "absent>pending" || first.Record != 7 || first.N != 2 ||
 		first.Stated().Partition != 3 || first.Stated().Offset != 42 || !first.Flags.Has(history.Polled) {
@@ -126,18 +117,18 @@ func TestMongoCollectionOfSomebodyElse(t *testing.T) {
 	}
 	_, err = letters.UpdateByID(t.Context(), made.InsertedID,
 		bson.D{{Key: "$set", Value: bson.D{{Key: "life.state", Value: "DONE"}}}})
-	must(t, err)
+	must.Do(t, err)
 	if second := next(t, events); second.Text[:len("pending>resolved")] != "pending>resolved" || second.Record != 7 {
 		t.Errorf("it was resolved as %+v", second)
 	}
 	_, err = letters.UpdateByID(t.Context(), made.InsertedID,
 		bson.D{{Key: "$set", Value: bson.D{{Key: "life.state", Value: "ODD"}}}})
-	must(t, err)
+	must.Do(t, err)
 	if third := next(t, events); third.Text[:len("resolved>unknown")] != "resolved>unknown" {
 		t.Errorf("it got a word that nobody knows as %+v", third)
 	}
 	_, err = letters.DeleteOne(t.Context(), bson.D{{Key: "_id", Value: made.InsertedID}})
-	must(t, err)
+	must.Do(t, err)
 	if last := next(t, events); !strings.HasSuffix(strings.Fields(last.Text)[0], ">absent") {
 		t.Errorf("it was removed as %+v", last)
 	}

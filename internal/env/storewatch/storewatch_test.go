@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/postgres"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
@@ -67,7 +68,7 @@ func (e *events) await(t *testing.T, changes int) {
 func watching(t *testing.T, address string, layout Layout) (*Watcher, *events) {
 	t.Helper()
 	sink := &events{}
-	w, err := Start(t.Context(), Config{
+	w := must.Get(Start(t.Context(), Config{
 		Address: address, Layout: layout, Poll: 2 * time.Millisecond, IDs: history.NewIDs(runID), Records: 10,
 		Clock: history.NewClock(), Sink: sink, Log: zerolog.Nop(), Topics: []history.Topic{{Name: "in"}, {Name: "in.dlq"}},
 		Worker: func(by string) int16 {
@@ -76,10 +77,7 @@ func watching(t *testing.T, address string, layout Layout) (*Watcher, *events) {
 			}
 			return history.None
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	t.Cleanup(func() {
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -92,14 +90,9 @@ func watching(t *testing.T, address string, layout Layout) (*Watcher, *events) {
 func own(t *testing.T, vocabulary string) (store.Store, string) {
 	t.Helper()
 	address := "sqlite:" + filepath.Join(t.TempDir(), "letters.db")
-	there, err := open.Store(t.Context(), address, store.Options{Vocabulary: vocabulary, Audit: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(open.Store(t.Context(), address, store.Options{Vocabulary: vocabulary, Audit: true}))(t)
 	t.Cleanup(func() { _ = there.Close() })
-	if _, err := there.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(there.Migrate(t.Context()))(t)
 	return there, address
 }
 
@@ -117,17 +110,12 @@ func TestEveryChangeIsSeen(t *testing.T) {
 	for vocabulary, failed := range map[string]string{"lifecycle": "failed", "management": "failed"} {
 		t.Run(vocabulary, func(t *testing.T) {
 			there, address := own(t, vocabulary)
-			layout, err := Own(vocabulary)
-			if err != nil {
-				t.Fatal(err)
-			}
+			layout := must.Get(Own(vocabulary))(t)
 			w, sink := watching(t, address, layout)
 			token := history.NewIDs(runID).Token(7)
 			live(t, there, token)
 			sink.await(t, 7)
-			if err := w.Stop(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Stop(t.Context()))
 			want := []string{
 				"1: absent>pending strategy=immediate_retry", "1: pending>processing by=worker-3-1 strategy=immediate_retry",
 				"1: processing>pending strategy=immediate_retry", "1: pending>processing by=other strategy=immediate_retry",
@@ -156,17 +144,11 @@ func live(t *testing.T, there store.Store, token string) {
 func lived(t *testing.T, there store.Store, token string) (id string) {
 	t.Helper()
 	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	_, err := there.Ingest(ctx, []store.Entry{letter(40, `{"id":"`+token+`"}`)})
-	must(err)
+	must.Do(t, err)
 	for i, worker := range []string{"worker-3-1", "other"} {
 		claimed, err := there.Claim(ctx, worker, time.Minute, 10)
-		must(err)
+		must.Do(t, err)
 		if len(claimed) != 1 {
 			t.Fatalf("%s claimed %d entries", worker, len(claimed))
 		}
@@ -174,12 +156,12 @@ func lived(t *testing.T, there store.Store, token string) (id string) {
 		if i == 1 {
 			change = store.Change{State: store.Failed, Retried: true}
 		}
-		must(there.Settle(ctx, store.Lock{ID: claimed[0].ID, Worker: worker, Version: claimed[0].Version}, change))
+		must.Do(t, there.Settle(ctx, store.Lock{ID: claimed[0].ID, Worker: worker, Version: claimed[0].Version}, change))
 		time.Sleep(5 * time.Millisecond) // until it is due
 	}
 	list, _, err := there.List(ctx, store.Query{})
-	must(err)
-	must(there.Alter(ctx, list[0].ID, list[0].Version,
+	must.Do(t, err)
+	must.Do(t, there.Alter(ctx, list[0].ID, list[0].Version,
 		store.Change{State: store.Archived, Resolution: &store.Resolution{How: "discard", By: "somebody"}}))
 	return list[0].ID
 }
@@ -215,16 +197,11 @@ func checkChanges(t *testing.T, sink *events) {
 // polled, an unknown word is kept, and removed entries are reported.
 func TestATableOfOnesOwn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "own.db")
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)"))(t)
 	defer db.Close()
 	do := func(statement string, args ...any) {
 		t.Helper()
-		if _, err := db.ExecContext(context.Background(), statement, args...); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.ExecContext(context.Background(), statement, args...))(t)
 	}
 	do("CREATE TABLE letters (nr INTEGER PRIMARY KEY, state TEXT, tries INTEGER, body TEXT)")
 	do("INSERT INTO letters VALUES (1, 'OPEN', 0, ?)", "before the run "+history.NewIDs(runID).Token(3))
@@ -253,12 +230,8 @@ func TestATableOfOnesOwn(t *testing.T) {
 			t.Errorf("change %d is %+v", i, event)
 		}
 	}
-	if err := w.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Audit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Stop(t.Context()))
+	must.Do(t, w.Audit(t.Context()))
 	audited := sink.of(history.KindStoreAudited)
 	if got := sink.texts(history.KindStoreEntry); !slices.Equal(got, []string{"2: absent>pending"}) ||
 		len(audited) != 1 || audited[0].N != 1 {
@@ -324,15 +297,15 @@ func ownPostgres(t *testing.T) (*postgres.Server, store.Store, string) {
 	if errors.Is(err, postgres.ErrAbsent) {
 		t.Skip(err)
 	}
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = server.Close() })
 	address, err := server.Create(t.Context(), "letters")
-	must(t, err)
+	must.Do(t, err)
 	there, err := open.Store(t.Context(), address, store.Options{Audit: true})
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = there.Close() })
 	_, err = there.Migrate(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	return server, there, address
 }
 
@@ -340,7 +313,7 @@ func ownPostgres(t *testing.T) (*postgres.Server, store.Store, string) {
 func (d *database) states(t *testing.T) string {
 	t.Helper()
 	changes, err := d.changes(t.Context())
-	must(t, err)
+	must.Do(t, err)
 	var words []string
 	for _, one := range changes {
 		words = append(words, strings.TrimPrefix(one.now.status, "dlq_"))
@@ -352,7 +325,7 @@ func (d *database) states(t *testing.T) string {
 func past(t *testing.T, driver, address string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, address)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -364,13 +337,13 @@ const wholeLife = "pending processing pending processing failed archived"
 func TestTheOrderIsNotTheClocks(t *testing.T) {
 	there, address := own(t, "")
 	layout, err := Own("")
-	must(t, err)
+	must.Do(t, err)
 	lived(t, there, history.NewIDs(runID).Token(7))
 	_, err = past(t, "sqlite", strings.TrimPrefix(address, "sqlite:")).ExecContext(t.Context(),
 		"UPDATE dead_letter_audit SET at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-' || seq || ' hours')")
-	must(t, err)
+	must.Do(t, err)
 	d, err := connectSQL(address, layout)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = d.close() })
 	if got := d.states(t); got != wholeLife {
 		t.Errorf("the entry's life is told as %s", got)
@@ -382,25 +355,25 @@ func TestTheOrderIsNotTheClocks(t *testing.T) {
 func TestWhatIsCommittedLateIsTold(t *testing.T) {
 	_, there, address := ownPostgres(t)
 	layout, err := Own("")
-	must(t, err)
+	must.Do(t, err)
 	db := past(t, "pgx", address)
 	d, err := connectSQL(address, layout)
-	must(t, err)
+	must.Do(t, err)
 	t.Cleanup(func() { _ = d.close() })
 	lived(t, there, history.NewIDs(runID).Token(7))
 	_, err = db.ExecContext(t.Context(), "UPDATE dead_letter_audit SET at = now() - seq * interval '1 hour'")
-	must(t, err)
+	must.Do(t, err)
 	if got := d.states(t); got != wholeLife {
 		t.Errorf("the entry's life is told as %s", got)
 	}
 	late, err := db.BeginTx(t.Context(), nil)
-	must(t, err)
+	must.Do(t, err)
 	_, err = late.ExecContext(t.Context(), "UPDATE dead_letter_queue SET status = 'dlq_resolved'")
-	must(t, err)
+	must.Do(t, err)
 	_, err = there.Ingest(t.Context(), []store.Entry{letter(41, "x")})
-	must(t, err)
+	must.Do(t, err)
 	told := d.states(t)
-	must(t, late.Commit())
+	must.Do(t, late.Commit())
 	if told = strings.TrimSpace(told + " " + d.states(t)); told != "resolved pending" {
 		t.Errorf("what was committed late is told as %s", told)
 	}
@@ -417,7 +390,7 @@ func TestWhatIsCommittedLateIsTold(t *testing.T) {
 func TestACrashHidesNothing(t *testing.T) {
 	server, there, address := ownPostgres(t)
 	layout, err := Own("")
-	must(t, err)
+	must.Do(t, err)
 	w, sink := watching(t, address, layout)
 	ingest := func(offset int64) {
 		t.Helper()
@@ -429,14 +402,14 @@ func TestACrashHidesNothing(t *testing.T) {
 	ingest(1)
 	ingest(2)
 	sink.await(t, 2)
-	must(t, server.Crash())
+	must.Do(t, server.Crash())
 	wait.Until(t, "the watcher notices that the database is gone", func() bool {
 		return strings.Contains(strings.Join(sink.texts(history.KindStoreWatch), " "), history.WatchLost)
 	})
-	must(t, server.Resume(t.Context()))
+	must.Do(t, server.Resume(t.Context()))
 	ingest(3)
 	sink.await(t, 3)
-	must(t, w.Stop(t.Context()))
+	must.Do(t, w.Stop(t.Context()))
 	numbers := map[int64]int{}
 	for _, event := range sink.of(history.KindStoreChange) {
 		numbers[event.Op]++

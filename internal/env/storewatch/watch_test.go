@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // scripted is a store whose answers a test sets.
@@ -48,7 +49,7 @@ func (s *scripted) details(_ context.Context, id string) (*row, error) {
 func scriptedWatcher(t *testing.T, db entries) (*Watcher, *events) {
 	t.Helper()
 	layout, err := Own("")
-	must(t, err)
+	must.Do(t, err)
 	sink := &events{}
 	return &Watcher{
 		cfg: Config{Layout: layout, Poll: time.Second, IDs: history.NewIDs(runID), Records: 10, Clock: history.NewClock(),
@@ -69,15 +70,15 @@ func TestAClockThatJumpsIsBelievedLess(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				db := &scripted{next: []change{pending("a")}}
 				w, sink := scriptedWatcher(t, db)
-				must(t, w.compareClocks(t.Context()))
-				must(t, w.look(t.Context()))
+				must.Do(t, w.compareClocks(t.Context()))
+				must.Do(t, w.look(t.Context()))
 				time.Sleep(time.Minute)
-				must(t, w.compareClocks(t.Context()))
+				must.Do(t, w.compareClocks(t.Context()))
 				if before := w.blur; before > time.Second {
 					t.Fatalf("clocks that agree are believed to within %v", before)
 				}
 				db.ahead = jump
-				must(t, w.compareClocks(t.Context()))
+				must.Do(t, w.compareClocks(t.Context()))
 				told := sink.of(history.KindStoreClock)
 				if w.blur < 5*time.Second-grain || len(told) == 0 || time.Duration(told[len(told)-1].Aux) != w.blur {
 					t.Errorf("after a jump the clocks are believed to within %v, and the history says %+v", w.blur, told)
@@ -99,7 +100,7 @@ func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 			}
 		}
 		db.next = []change{pending("c")}
-		must(t, w.lookAgain(t.Context()))
+		must.Do(t, w.lookAgain(t.Context()))
 		var told []string
 		for _, event := range sink.all {
 			told = append(told, event.Kind.String()+" "+event.Text)
@@ -121,7 +122,7 @@ func TestWhatCouldNotBeToldIsToldLater(t *testing.T) {
 func TestAnAuditLooksFirst(t *testing.T) {
 	one := pending("a")
 	w, sink := scriptedWatcher(t, &scripted{next: []change{one}, known: map[string]*row{"a": one.now}})
-	must(t, w.Audit(t.Context()))
+	must.Do(t, w.Audit(t.Context()))
 	var told []history.Kind
 	for _, event := range sink.all {
 		told = append(told, event.Kind)

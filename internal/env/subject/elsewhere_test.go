@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -117,10 +118,7 @@ func standInGroup(t *testing.T, role string, change func(*Config)) (*Group, *eve
 
 func (s *standing) pid(t *testing.T) int {
 	t.Helper()
-	pid, err := s.PID(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := must.Get(s.PID(t.Context()))(t)
 	return pid
 }
 
@@ -161,9 +159,7 @@ func TestLateSignalsAreNoted(t *testing.T) {
 	g, sink, there := standInGroup(t, "slow", nil)
 	there.slow = 2 * stallNoted
 	g.up(t, 0)
-	if _, err := g.Stop(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Stop(t.Context(), 0))(t)
 	for _, stall := range sink.of(history.KindStall) {
 		if time.Duration(stall.Aux) >= there.slow && stall.Instance == 0 {
 			return
@@ -191,9 +187,7 @@ func TestNothingIsLeftElsewhere(t *testing.T) {
 func TestFilesForElsewhereCanBeRead(t *testing.T) {
 	for elsewhere, want := range map[Elsewhere]os.FileMode{nil: 0o600, &standing{}: 0o644} {
 		launch := Launch{WorkDir: t.TempDir(), Files: map[string]string{"a/b": "text"}, Elsewhere: elsewhere}
-		if err := writeFiles(launch); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeFiles(launch))
 		if info, err := os.Stat(filepath.Join(launch.WorkDir, "a/b")); err != nil || info.Mode().Perm() != want {
 			t.Errorf("mode %v, want %v: %v", info.Mode(), want, err)
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -43,10 +44,7 @@ func group(t *testing.T, change func(*Config), roles ...string) (*Group, *events
 	if change != nil {
 		change(&cfg)
 	}
-	g, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := must.Get(New(cfg))(t)
 	t.Cleanup(func() {
 		if err := g.Close(); err != nil {
 			t.Error(err)
@@ -57,17 +55,12 @@ func group(t *testing.T, change func(*Config), roles ...string) (*Group, *events
 
 func (g *Group) up(t *testing.T, instance int) {
 	t.Helper()
-	if err := errors.Join(g.Start(t.Context(), instance), g.WaitReady(t.Context(), instance)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(g.Start(t.Context(), instance), g.WaitReady(t.Context(), instance)))
 }
 
 func (g *Group) log(t *testing.T, instance int) string {
 	t.Helper()
-	data, err := os.ReadFile(g.logPath(instance))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(g.logPath(instance)))(t)
 	return string(data)
 }
 
@@ -223,9 +216,7 @@ func TestInstanceThatDiesAtOnceIsSeenAtOnce(t *testing.T) {
 			return launch, err
 		}
 	}, "crashing")
-	if err := g.Start(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 0))
 	err := g.WaitReady(t.Context(), 0)
 	for _, want := range []string{"exit code 3", "ERROR no route to broker", g.logPath(0)} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -255,9 +246,7 @@ func TestInstanceThatIsNeverReady(t *testing.T) {
 			return launch, err
 		}
 	}, "obedient")
-	if err := g.Start(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 0))
 	err := g.WaitReady(t.Context(), 0)
 	for _, says := range []string{"not ready after 50ms (it was not seen to fetch", "as Spark does", "ready: {log: …}"} {
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -285,9 +274,7 @@ func TestInstanceThatWaitsForItsGroup(t *testing.T) {
 			return launch, err
 		}
 	}, "obedient")
-	if err := g.Start(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 0))
 	if err := g.WaitReady(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "not ready after 100ms") {
 		t.Fatalf("without a group: %v", err)
 	}
@@ -333,9 +320,7 @@ func TestReadyByPortURLAndObservation(t *testing.T) {
 		func() { close(seen) },
 	}
 	for instance := range ready {
-		if err := g.Start(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Start(t.Context(), instance))
 		result := make(chan error, 1)
 		go func() { result <- g.WaitReady(t.Context(), instance) }()
 		select {
@@ -365,9 +350,7 @@ func TestPauseAndContinue(t *testing.T) {
 		t.Fatalf("still paused: %v, %v", stopped(pid), err)
 	}
 	// A paused instance can be stopped in order, too.
-	if err := g.Pause(t.Context(), 0, true); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Pause(t.Context(), 0, true))
 	if exit, err := g.Stop(t.Context(), 0); err != nil || exit.Code != 0 || exit.Forced {
 		t.Fatalf("stopped with %+v, %v", exit, err)
 	}
@@ -383,22 +366,14 @@ func TestPauseAndContinue(t *testing.T) {
 func TestRestartReviveAndStopAll(t *testing.T) {
 	g, sink := group(t, nil, "obedient", "obedient")
 	for instance := range 2 {
-		if err := g.Revive(t.Context(), instance); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Revive(t.Context(), instance))
 	}
-	if err := g.Revive(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.Restart(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Revive(t.Context(), 0))
+	must.Do(t, g.Restart(t.Context(), 1))
 	if code, err := g.End(t.Context(), 0, syscall.SIGKILL); code != -1 || err != nil {
 		t.Fatalf("ended with %d, %v", code, err)
 	}
-	if err := g.StopAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.StopAll(t.Context()))
 	if g.Alive(0) || g.Alive(1) {
 		t.Fatal("something is still alive")
 	}
@@ -431,9 +406,7 @@ func TestInstanceIsItsWholeProcessGroup(t *testing.T) {
 	g, sink := group(t, nil, "wrapper")
 	g.up(t, 0)
 	other := g.otherPID(t, 0)
-	if _, err := g.Stop(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Stop(t.Context(), 0))(t)
 	if startToken(other) != "" {
 		t.Error("the process behind the wrapper is left")
 	}
@@ -450,9 +423,7 @@ func TestInstanceIsItsWholeProcessGroup(t *testing.T) {
 // The first process ends by itself and leaves another one behind, which must not be taken for the next run.
 func TestWhatAnEndedInstanceLeavesIsKilled(t *testing.T) {
 	g, _ := group(t, nil, "orphaning")
-	if err := g.Start(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 0))
 	<-g.Exited(0)
 	if other := g.otherPID(t, 0); startToken(other) != "" {
 		t.Errorf("process %d is left", other)
@@ -591,9 +562,7 @@ func TestRunTool(t *testing.T) {
 
 func TestCrashedTellsWhoEndedIt(t *testing.T) {
 	g, _ := group(t, nil, "crashing", "obedient", "obedient")
-	if err := g.Start(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 0))
 	<-g.Exited(0)
 	g.up(t, 1)
 	if !g.Crashed(0) || g.Crashed(1) || g.Crashed(2) {
@@ -606,9 +575,7 @@ func TestCrashedTellsWhoEndedIt(t *testing.T) {
 
 func TestOutputIsBounded(t *testing.T) {
 	g, _ := group(t, nil, "chatty")
-	if err := g.Start(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 0))
 	<-g.Exited(0)
 	log := g.log(t, 0)
 	if len(log) > logLimit+100 || len(log) < logLimit || !strings.HasSuffix(log, "[dlqbench keeps no more than 50 MiB "+
@@ -625,9 +592,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	g.up(t, 0)
 	g.up(t, 1)
 	pids := []int{g.process(0).pid, g.process(1).pid, g.otherPID(t, 1), g.guard.cmd.Process.Pid}
-	if err := g.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Close())
 	for _, pid := range pids {
 		wait.Until(t, "the end of "+strconv.Itoa(pid), func() bool { return startToken(pid) == "" })
 	}
@@ -643,19 +608,11 @@ func TestCloseLeavesNothing(t *testing.T) {
 func killedHarness(t *testing.T, before func(pids []int)) (dir string, pids []int) {
 	t.Helper()
 	dir = t.TempDir()
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	executable := must.Get(os.Executable())(t)
 	harness := exec.Command(executable)
 	harness.Env = append(os.Environ(), roleVariable+"=harness", "SUBJECT_TEST_DIR="+dir)
-	out, err := harness.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := harness.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(harness.StdoutPipe())(t)
+	must.Do(t, harness.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "all up\n" {
 		t.Fatalf("the harness said %q, %v", line, err)
@@ -668,9 +625,7 @@ func killedHarness(t *testing.T, before func(pids []int)) (dir string, pids []in
 	if before != nil {
 		before(pids)
 	}
-	if err := harness.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, harness.Process.Kill())
 	_ = harness.Wait()
 	return dir, pids
 }

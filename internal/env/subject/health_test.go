@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -49,9 +50,7 @@ func TestHealthIsWatchedWhileTheProcessRuns(t *testing.T) {
 		t.Error("it counts as unhealthy though it was so for a moment only")
 	default:
 	}
-	if _, err := g.Stop(t.Context(), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(g.Stop(t.Context(), 0))(t)
 	server.Close() // it would refuse connections now
 	if got := fmt.Sprint(seen()); got !=
 		"[1 it answers 200 OK 0 it answers 500 Internal Server Error 1 it answers 204 No Content]" {
@@ -78,9 +77,7 @@ func TestUnhealthyInstance(t *testing.T) {
 			return launch, err
 		}
 	}, "obedient", "obedient")
-	if err := g.Start(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Start(t.Context(), 1))
 	began := time.Now()
 	g.up(t, 0)
 	<-g.Unhealthy(0)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -25,9 +26,7 @@ func TestNothingSurvivesTheHarness(t *testing.T) {
 func TestSweepFindsWhatTheGuardCouldNot(t *testing.T) {
 	dir, pids := killedHarness(t, func([]int) {
 		for _, pid := range guardsOf(t) {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, syscall.Kill(pid, syscall.SIGKILL))
 		}
 	})
 	file := filepath.Join(dir, RegistryFile)
@@ -120,9 +119,7 @@ func TestSweepLeavesOthersAlone(t *testing.T) {
 	if killed, err := Sweep(file); !errors.Is(err, ErrRunActive) || killed != nil {
 		t.Errorf("a run that goes on was swept: %v, %v", killed, err)
 	}
-	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("{"), 0o600))
 	if _, err := Sweep(file); err == nil {
 		t.Error("half a registry was swept without an error")
 	}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // serving returns a launch in which the test binary plays a role until its line shows that it is ready.
@@ -22,9 +24,7 @@ func TestServe(t *testing.T) {
 	for role, grace := range map[string]time.Duration{"obedient": time.Minute, "stubborn": 100 * time.Millisecond} {
 		g, _ := group(t, func(c *Config) { c.Grace = grace })
 		lost := make(chan error, 1)
-		if err := g.Serve(t.Context(), "cache", serving(role), func(err error) { lost <- err }); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Serve(t.Context(), "cache", serving(role), func(err error) { lost <- err }))
 		if err := g.Close(); err != nil {
 			t.Error(err)
 		}
@@ -46,12 +46,8 @@ func TestServe(t *testing.T) {
 func TestServeReportsALoss(t *testing.T) {
 	g, _ := group(t, func(c *Config) { c.Grace = 100 * time.Millisecond })
 	lost := make(chan error, 1)
-	if err := g.Serve(t.Context(), "cache", serving("obedient"), func(err error) { lost <- err }); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.needs[0].signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Serve(t.Context(), "cache", serving("obedient"), func(err error) { lost <- err }))
+	must.Do(t, g.needs[0].signal(syscall.SIGKILL))
 	if err := <-lost; !strings.Contains(err.Error(), "cache ended with signal KILL while the run needed it") ||
 		!strings.Contains(err.Error(), "up and running") {
 		t.Errorf("the loss is reported as %v", err)
@@ -62,9 +58,7 @@ func TestServeReportsALoss(t *testing.T) {
 func TestServeOnce(t *testing.T) {
 	g, _ := group(t, nil)
 	once := Launch{Command: []string{"true"}, Ready: Ready{End: true}}
-	if err := g.Serve(t.Context(), "tables", once, func(err error) { t.Errorf("its end is reported: %v", err) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, g.Serve(t.Context(), "tables", once, func(err error) { t.Errorf("its end is reported: %v", err) }))
 	select {
 	case <-g.needs[0].ended:
 	default:

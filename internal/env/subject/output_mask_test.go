@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestSecretsIn(t *testing.T) {
@@ -72,11 +74,8 @@ func (c *settable) Now() time.Duration { return c.at }
 func TestOutputIsMaskedAndTimed(t *testing.T) {
 	var seen []string
 	clock := &settable{at: 2 * time.Second}
-	out, err := newOutput(filepath.Join(t.TempDir(), "log"), [][]byte{[]byte("hunter2hunter2")}, clock,
-		func(line []byte) { seen = append(seen, string(line)) }, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(newOutput(filepath.Join(t.TempDir(), "log"), [][]byte{[]byte("hunter2hunter2")}, clock,
+		func(line []byte) { seen = append(seen, string(line)) }, nil))(t)
 	t.Cleanup(func() { _ = out.close() })
 	out.copy(strings.NewReader("login hunter2hunter2\n"))
 	clock.at += TimesEvery / 2

@@ -6,6 +6,8 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // At the end of the run, an instance that somebody else starts is told to end, unless it stays: pods that end would be
@@ -28,9 +30,7 @@ func TestStays(t *testing.T) {
 		g, _ := group(t, func(c *Config) {
 			c.Render = func(int, uint16) (Launch, error) { return Launch{Outside: outside}, nil }
 		}, "")
-		if err := g.Start(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.Start(t.Context(), 0))
 		if err := g.StopAll(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // canaries are secrets in every place and form in which a subject receives one.
@@ -85,10 +87,7 @@ func TestRedactLeavesOrdinaryFilesAlone(t *testing.T) {
 		t.Fatal(shipped, err)
 	}
 	for _, path := range append(subjects, shipped...) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		// The token that the stub hands out to the service is masked as any other.
 		want := strings.Replace(string(text), `"t0k3n"`, "MASKED", 1)
 		if got := Redact(text, Launch{}); string(got) != want {

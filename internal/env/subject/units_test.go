@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestReportsError(t *testing.T) {
@@ -118,10 +120,7 @@ func newTestOutput(t *testing.T, line, failure func([]byte)) *output {
 	if failure == nil {
 		report = nil
 	}
-	out, err := newOutput(filepath.Join(t.TempDir(), "log"), nil, &settable{}, line, report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(newOutput(filepath.Join(t.TempDir(), "log"), nil, &settable{}, line, report))(t)
 	t.Cleanup(func() { _ = out.close() })
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // An instance's own folder exists before the instance starts, even if it contains no files: the subject may create a
@@ -11,9 +13,7 @@ import (
 func TestTheInstancesFolderIsMade(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "work", "instance-0")
-	if err := writeFiles(Launch{WorkDir: dir}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeFiles(Launch{WorkDir: dir}))
 	if found, err := os.Stat(dir); err != nil || !found.IsDir() {
 		t.Errorf("%v, %v", found, err)
 	}

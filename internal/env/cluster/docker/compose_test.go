@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // The repository's top-level folder.
@@ -28,14 +30,9 @@ type composeService struct {
 
 func composeFile(t *testing.T) map[string]composeService {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(topLevel, "docker-compose.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(topLevel, "docker-compose.yaml")))(t)
 	var file struct{ Services map[string]composeService }
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal(data, &file))
 	return file.Services
 }
 
@@ -117,18 +114,11 @@ func TestDockerfile(t *testing.T) {
 	needEngine(t)
 	dir := t.TempDir()
 	for _, folder := range []string{"runs", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(dir, "dist", "image", folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(dir, "dist", "image", folder), 0o755))
 	}
 	for _, name := range []string{"Dockerfile", ".dockerignore"} {
-		data, err := os.ReadFile(filepath.Join(topLevel, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(topLevel, name)))(t)
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 	}
 	run := func(name string, arguments ...string) string {
 		t.Helper()

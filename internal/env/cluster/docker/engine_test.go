@@ -19,6 +19,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/engine"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // The tests of this file need a container engine and the image that testdata/image/build.sh assembles (or
@@ -48,10 +49,7 @@ func startTest(t *testing.T, brokers int) *Kafka {
 	t.Helper()
 	needEngine(t)
 	begun := time.Now()
-	k, err := Start(testContext(t), testOptions(t, brokers))
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Start(testContext(t), testOptions(t, brokers)))(t)
 	t.Logf("%d brokers were there after %s", brokers, time.Since(begun))
 	t.Cleanup(func() {
 		begun := time.Now()
@@ -78,10 +76,7 @@ func testContext(t *testing.T) context.Context {
 // leftovers returns the names of all objects that carry the label of a run.
 func leftovers(t *testing.T, runID string) (names []string) {
 	t.Helper()
-	found, err := engine.Connect(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(engine.Connect(context.Background()))(t)
 	defer func() { _ = found.Close() }()
 	labelled := make(client.Filters).Add("label", engine.Label+"="+runID)
 	containers, err := found.ContainerList(context.Background(), client.ContainerListOptions{All: true, Filters: labelled})
@@ -91,10 +86,7 @@ func leftovers(t *testing.T, runID string) (names []string) {
 	for _, c := range containers.Items {
 		names = append(names, c.Names...)
 	}
-	networks, err := found.NetworkList(context.Background(), client.NetworkListOptions{Filters: labelled})
-	if err != nil {
-		t.Fatal(err)
-	}
+	networks := must.Get(found.NetworkList(context.Background(), client.NetworkListOptions{Filters: labelled}))(t)
 	for _, n := range networks.Items {
 		names = append(names, n.Name)
 	}
@@ -104,13 +96,10 @@ func leftovers(t *testing.T, runID string) (names []string) {
 // testClient is a client of the cluster that knows a topic.
 func testClient(t *testing.T, k *Kafka, topic string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	c, err := kgo.NewClient(slices.Concat(k.ClientOptions(), []kgo.Opt{
+	c := must.Get(kgo.NewClient(slices.Concat(k.ClientOptions(), []kgo.Opt{
 		kgo.DefaultProduceTopic(topic), kgo.ConsumeTopics(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MetadataMinAge(100 * time.Millisecond),
-	}, options)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, options)...))(t)
 	t.Cleanup(func() {
 		leaving, cancel := context.WithTimeout(context.Background(), 5*time.Second) // brokers that are down cannot answer it
 		defer cancel()
@@ -156,18 +145,13 @@ func read(t *testing.T, c *kgo.Client, count int) map[string]int {
 func TestOneBroker(t *testing.T) {
 	k := startTest(t, 1)
 	ctx := testContext(t)
-	if err := k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 2},
-		{Name: "dlq", Partitions: 1, Broker: 1, Configs: map[string]string{"max.message.bytes": "2000"}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 2},
+		{Name: "dlq", Partitions: 1, Broker: 1, Configs: map[string]string{"max.message.bytes": "2000"}}}))
 	brokers := k.Brokers()
 	if len(brokers) != 1 || brokers[0].Number != 1 || !strings.HasPrefix(brokers[0].Address, "127.0.0.1:") {
 		t.Fatalf("brokers %v", brokers)
 	}
-	can, err := request[*kmsg.ApiVersionsResponse](ctx, brokers[0].Address, kmsg.NewPtrApiVersionsRequest())
-	if err != nil {
-		t.Fatal(err)
-	}
+	can := must.Get(request[*kmsg.ApiVersionsResponse](ctx, brokers[0].Address, kmsg.NewPtrApiVersionsRequest()))(t)
 	if on := slices.ContainsFunc(can.FinalizedFeatures, func(f kmsg.ApiVersionsResponseFinalizedFeature) bool {
 		return f.Name == shareFeature && f.MaxVersionLevel == 1
 	}); on != k.admin.ShareGroups {
@@ -176,9 +160,7 @@ func TestOneBroker(t *testing.T) {
 	c := testClient(t, k, "input")
 	write(t, c, "first", 2)
 
-	if err := k.PauseBroker(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.PauseBroker(ctx, 1))
 	if err := k.PauseBroker(ctx, 1); err == nil ||
 		!strings.Contains(err.Error(), "pausing broker 1: it is paused already") {
 		t.Errorf("pausing it again: %v", err)
@@ -217,9 +199,7 @@ func TestOneBroker(t *testing.T) {
 		if changed, err := k.ResumeBroker(ctx, 1); err != nil || len(changed) > 0 {
 			t.Errorf("letting a stopped broker go on: %v, %v", changed, err)
 		}
-		if err := k.StartBroker(ctx, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.StartBroker(ctx, 1))
 		if !slices.Equal(k.Brokers(), brokers) {
 			t.Errorf("now the brokers are %v, they were %v", k.Brokers(), brokers)
 		}
@@ -247,10 +227,8 @@ func heldBack(t *testing.T, k *Kafka) int {
 func TestThreeBrokers(t *testing.T) {
 	k := startTest(t, 3)
 	ctx := testContext(t)
-	if err := k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 4},
-		{Name: "dlq", Partitions: 2, Broker: 3}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(ctx, []cluster.Topic{{Name: "input", Partitions: 4},
+		{Name: "dlq", Partitions: 2, Broker: 3}}))
 	if got, want := ledBy(t, k, 1), map[string]int32{"input-0": 1, "input-1": 2, "input-2": 1, "input-3": 2, "dlq-0": 3,
 		"dlq-1": 3}; !maps.Equal(got, want) {
 		t.Fatalf("leaders %v, want %v", got, want)
@@ -259,9 +237,7 @@ func TestThreeBrokers(t *testing.T) {
 	write(t, c, "first", 4)
 	read(t, c, 4)
 	// The member may lose its session while brokers stop and start, and then receives uncommitted records again.
-	if err := c.CommitUncommittedOffsets(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.CommitUncommittedOffsets(ctx))
 
 	changed, err := k.StopBroker(ctx, 1)
 	if err != nil || changed[cluster.ChangeMoved] != 2 || changed[cluster.ChangeLeaderless] != 0 ||
@@ -269,9 +245,7 @@ func TestThreeBrokers(t *testing.T) {
 		t.Errorf("stopping broker 1 changed %v, %v", changed, err)
 	}
 	write(t, c, "stopped", 4)
-	if err := k.StartBroker(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(ctx, 1))
 	if got := ledBy(t, k, 2); got["input-0"] != 1 || got["input-2"] != 1 {
 		t.Errorf("after its start broker 1 does not lead what it led: %v", got)
 	}
@@ -281,9 +255,7 @@ func TestThreeBrokers(t *testing.T) {
 		t.Errorf("killing broker 2 changed %v, %v", changed, err)
 	}
 	write(t, c, "killed", 4)
-	if err := k.StartBroker(ctx, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(ctx, 2))
 	changed, err = k.MoveLeaders(ctx, 1)
 	if err != nil || !maps.Equal(changed, map[string]int{cluster.ChangeMoved: 2}) {
 		t.Errorf("moving leaders changed %v, %v", changed, err)
@@ -307,10 +279,7 @@ func TestThreeBrokers(t *testing.T) {
 
 func ledBy(t *testing.T, k *Kafka, asked int) map[string]int32 {
 	t.Helper()
-	led, err := leaders(t.Context(), k.nodes[asked-1:asked])
-	if err != nil {
-		t.Fatal(err)
-	}
+	led := must.Get(leaders(t.Context(), k.nodes[asked-1:asked]))(t)
 	names := map[string]int32{}
 	for p, leader := range led {
 		names[fmt.Sprintf("%s-%d", p.topic, p.index)] = leader
@@ -322,9 +291,7 @@ func ledBy(t *testing.T, k *Kafka, asked int) map[string]int32 {
 func TestIdleBroker(t *testing.T) {
 	k := startTest(t, 1)
 	ctx := testContext(t)
-	if err := k.PauseBroker(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.PauseBroker(ctx, 1))
 	if changed, err := k.ResumeBroker(ctx, 1); err != nil || len(changed) > 0 {
 		t.Errorf("a pause that nobody noticed changed %v, %v", changed, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -22,14 +24,9 @@ func TestSettings(t *testing.T) {
 	}
 	golden := filepath.Join("testdata", "broker-2-of-3.env")
 	if *update {
-		if err := os.WriteFile(golden, []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(golden, []byte(lines.String()), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(golden))(t)
 	if lines.String() != string(want) {
 		t.Errorf("the environment is\n%s\nwant\n%s", lines.String(), want)
 	}

@@ -14,14 +14,12 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/env/engine"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // An unusable engine is reported at once, in one sentence that says what to do.
 func TestNoEngine(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close() // it accepts and never answers
 	const advice = ": install or start Docker (or set DOCKER_HOST to an engine that runs), or do without containers: " +
 		"--cluster process or embedded, subjects of kind process"
@@ -85,10 +83,7 @@ func TestDescribe(t *testing.T) {
 // Clients' connections are distinguished from the broker's own, and from sockets that listen, are closing, or lead
 // elsewhere.
 func TestSocketTable(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join("testdata", "tcp6"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(filepath.Join("testdata", "tcp6")))(t)
 	var table socketTable
 	table.read(string(content))
 	if !table.isBroker() || table.open != 3 || table.unread != 3 {
@@ -104,10 +99,7 @@ func TestSocketTable(t *testing.T) {
 
 // A port that accepts connections does not belong to a broker that is down.
 func TestRefuses(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	if err := refuses(ctx, listener.Addr().String()); err == nil || !strings.Contains(err.Error(), "still accepts "+

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // BenchmarkStart measures how long an embedded Kafka takes to start and to close.
@@ -16,17 +17,10 @@ func BenchmarkStart(b *testing.B) {
 	for _, brokers := range []int{1, 3} {
 		b.Run(strconv.Itoa(brokers), func(b *testing.B) {
 			for b.Loop() {
-				e, err := Start(context.Background(), Options{Brokers: brokers, Dir: b.TempDir(), Log: zerolog.Nop()})
-				if err != nil {
-					b.Fatal(err)
-				}
+				e := must.Get(Start(context.Background(), Options{Brokers: brokers, Dir: b.TempDir(), Log: zerolog.Nop()}))(b)
 				topics := []cluster.Topic{{Name: "input", Partitions: 6}, {Name: "dlq", Partitions: 6, Broker: int32(brokers)}}
-				if err := e.CreateTopics(context.Background(), topics); err != nil {
-					b.Fatal(err)
-				}
-				if err := e.Close(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, e.CreateTopics(context.Background(), topics))
+				must.Do(b, e.Close())
 			}
 		})
 	}
@@ -34,43 +28,24 @@ func BenchmarkStart(b *testing.B) {
 
 // BenchmarkStopStart measures a broker's stop and start, with the moves of leaders and coordinators.
 func BenchmarkStopStart(b *testing.B) {
-	e, err := Start(context.Background(), Options{Brokers: 3, Dir: b.TempDir(), Log: zerolog.Nop()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := must.Get(Start(context.Background(), Options{Brokers: 3, Dir: b.TempDir(), Log: zerolog.Nop()}))(b)
 	defer func() { _ = e.Close() }()
-	if err := e.CreateTopics(context.Background(), []cluster.Topic{{Name: "input", Partitions: 60}}); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, e.CreateTopics(context.Background(), []cluster.Topic{{Name: "input", Partitions: 60}}))
 	for _, group := range []string{"a", "b", "c"} {
-		if _, err := e.CoordinatorFor(group); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(e.CoordinatorFor(group))(b)
 	}
 	for b.Loop() {
-		if _, err := e.StopBroker(context.Background(), 2); err != nil {
-			b.Fatal(err)
-		}
-		if err := e.StartBroker(context.Background(), 2); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(e.StopBroker(context.Background(), 2))(b)
+		must.Do(b, e.StartBroker(context.Background(), 2))
 	}
 }
 
 // BenchmarkProduce measures the throughput of one idempotent producer.
 func BenchmarkProduce(b *testing.B) {
-	e, err := Start(context.Background(), Options{Brokers: 1, Dir: b.TempDir(), Log: zerolog.Nop()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := must.Get(Start(context.Background(), Options{Brokers: 1, Dir: b.TempDir(), Log: zerolog.Nop()}))(b)
 	defer func() { _ = e.Close() }()
-	if err := e.CreateTopics(context.Background(), []cluster.Topic{{Name: "input", Partitions: 6}}); err != nil {
-		b.Fatal(err)
-	}
-	c, err := kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...), kgo.DefaultProduceTopic("input"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, e.CreateTopics(context.Background(), []cluster.Topic{{Name: "input", Partitions: 6}}))
+	c := must.Get(kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...), kgo.DefaultProduceTopic("input")))(b)
 	defer c.Close()
 	value := make([]byte, 256)
 	b.SetBytes(int64(len(value)))
@@ -81,7 +56,5 @@ func BenchmarkProduce(b *testing.B) {
 			}
 		})
 	}
-	if err := c.Flush(context.Background()); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, c.Flush(context.Background()))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -38,10 +39,7 @@ func TestHowConnectionsEnd(t *testing.T) {
 			for _, conn := range conns {
 				conn.request(t, kmsg.NewPtrMetadataRequest(), 1) // the broker has received it
 			}
-			changed, err := test.end(e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changed := must.Get(test.end(e))(t)
 			if want := map[string]int{test.says: 2, cluster.ChangeMoved: 1}; !maps.Equal(changed, want) {
 				t.Errorf("it changed %v, want %v", changed, want)
 			}
@@ -53,9 +51,7 @@ func TestHowConnectionsEnd(t *testing.T) {
 			if _, err := e.Connect(t.Context(), 1); !errors.Is(err, syscall.ECONNREFUSED) {
 				t.Errorf("connecting to it without a socket: %v, want it refused", err)
 			}
-			if err := e.StartBroker(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.StartBroker(t.Context(), 1))
 			connectInside(t, e, 1).request(t, kmsg.NewPtrMetadataRequest(), 1)
 		})
 	}
@@ -73,14 +69,8 @@ func TestHowConnectionsEnd(t *testing.T) {
 // Until its exec, the port accepts connections.
 func TestStopWaitsForListenersOfOthers(t *testing.T) {
 	e := start(t, 2, cluster.Topic{Name: "input", Partitions: 2})
-	gate, err := e.findAlive(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inherited, err := gate.listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	gate := must.Get(e.findAlive(t.Context(), 1))(t)
+	inherited := must.Get(gate.listener.(*net.TCPListener).File())(t)
 	go func() { // ended by the first step of StopBroker, or by the end of its wait
 		for shut := false; !shut; time.Sleep(time.Millisecond) {
 			gate.mu.Lock()
@@ -90,9 +80,7 @@ func TestStopWaitsForListenersOfOthers(t *testing.T) {
 		time.Sleep(5 * acceptPause) // the time between fork and exec
 		_ = inherited.Close()
 	}()
-	if _, err := e.StopBroker(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(t.Context(), 1))(t)
 	if refused, err := gate.refuses(); err != nil || !refused {
 		t.Errorf("the broker is stopped, and its port refuses: %v, %v", refused, err)
 	}
@@ -105,19 +93,14 @@ func TestPausedBrokerStandsStill(t *testing.T) {
 	address := e.Brokers()[0].Address
 	old := dialRaw(t, address)
 	old.request(t, kmsg.NewPtrMetadataRequest(), 1)
-	if err := e.PauseBroker(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.PauseBroker(t.Context(), 1))
 	if err := e.PauseBroker(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "pausing broker 1: it is "+
 		"paused already") {
 		t.Errorf("pausing it again: %v", err)
 	}
 	all := []rawConn{old, dialRaw(t, address), connectInside(t, e, 1)}
 	for _, conn := range all {
-		if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 7)); err !=
-			nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, kmsg.NewPtrApiVersionsRequest(), 7)))(t)
 	}
 	for _, conn := range all {
 		_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -147,26 +130,16 @@ func TestPausedBrokerCanEnd(t *testing.T) {
 		func() (map[string]int, error) { return e.StopBroker(t.Context(), 1) },
 		func() (map[string]int, error) { return e.KillBroker(t.Context(), 1) },
 	} {
-		if err := e.PauseBroker(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.PauseBroker(t.Context(), 1))
 		w.progress(t, 5, 1)
-		if _, err := end(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(end())(t)
 		w.progress(t, 5, 0, 1) // broker 2 leads both
-		if err := e.StartBroker(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := e.ResumeBroker(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.StartBroker(t.Context(), 1))
+		must.Get(e.ResumeBroker(t.Context(), 1))(t)
 		w.progress(t, 5, 0, 1)
 	}
 	verify(t, e, "input", w.finish(t))
-	if err := e.PauseBroker(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.PauseBroker(t.Context(), 2))
 	dialRaw(t, e.Brokers()[1].Address).send(t, kmsg.NewPtrMetadataRequest(), 1)
 	wait.Until(t, "the paused broker to hold a request", func() bool {
 		return e.gates[2].standing.Load().requests.Load() > 0
@@ -185,19 +158,13 @@ func TestNothingIsLostWhenBrokersBreak(t *testing.T) {
 			e := start(t, brokers, cluster.Topic{Name: "input", Partitions: 3})
 			w := startWriter(t, e, "input", 3)
 			w.progress(t, 10, 0, 1, 2)
-			if _, err := e.KillBroker(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.KillBroker(t.Context(), 1))(t)
 			if brokers > 1 {
 				w.progress(t, 10, 0, 1, 2)
 			}
-			if err := e.StartBroker(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.StartBroker(t.Context(), 1))
 			w.progress(t, 10, 0, 1, 2)
-			if err := e.PauseBroker(t.Context(), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.PauseBroker(t.Context(), 1))
 			wait.Until(t, "the paused broker to hold a request", func() bool {
 				return e.gates[1].standing.Load().requests.Load() > 0
 			})
@@ -231,13 +198,9 @@ func TestLeadersMoveAndReturn(t *testing.T) {
 	}
 	w.progress(t, 5, 0, 1, 2, 3, 4, 5)
 	// With the others gone it leads again, demoted or not.
-	if _, err := e.StopBroker(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(t.Context(), 2))(t)
 	w.progress(t, 5, 0, 1, 2, 3, 4, 5)
-	if err := e.StartBroker(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.StartBroker(t.Context(), 2))
 	if changed, err := e.ReturnLeaders(t.Context(), 1); err != nil ||
 		!maps.Equal(changed, map[string]int{cluster.ChangeMoved: 3}) {
 		t.Errorf("returning them changed %v, %v", changed, err)
@@ -260,10 +223,7 @@ func TestCoordinatorMoves(t *testing.T) {
 	w := startWriter(t, e, "input", 3)
 	m := startMembers(t, e, 2)
 	m.progress(t, "before")
-	other, err := e.CoordinatorFor("another group")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(e.CoordinatorFor("another group"))(t)
 	before := int32(0)
 	for range 3 {
 		from, to, err := e.MoveCoordinator(t.Context(), "group")
@@ -282,9 +242,7 @@ func TestCoordinatorMoves(t *testing.T) {
 	m.cancel()
 	m.wg.Wait()
 	w.finish(t)
-	if _, err := e.StopBroker(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(t.Context(), 1))(t)
 	if _, _, err := e.MoveCoordinator(t.Context(), "group"); err == nil ||
 		!strings.Contains(err.Error(), "no broker but 3 may coordinate") {
 		t.Errorf("with one broker that may: %v", err)

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // rawConn uses the protocol in a version of its choice.
@@ -49,29 +51,21 @@ func (c rawConn) request(t *testing.T, request kmsg.Request, version int16) kmsg
 func (c rawConn) send(t *testing.T, request kmsg.Request, version int16) {
 	t.Helper()
 	request.SetVersion(version)
-	if _, err := c.Write(c.formatter.AppendRequest(nil, request, 7)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write(c.formatter.AppendRequest(nil, request, 7)))(t)
 }
 
 func (c rawConn) receive(t *testing.T, request kmsg.Request) kmsg.Response {
 	t.Helper()
 	size := make([]byte, 4)
-	if _, err := io.ReadFull(c, size); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(c, size))(t)
 	frame := make([]byte, binary.BigEndian.Uint32(size))
-	if _, err := io.ReadFull(c, frame); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(c, frame))(t)
 	response := request.ResponseKind()
 	start := 4
 	if response.IsFlexible() && response.Key() != int16(kmsg.ApiVersions) {
 		start++
 	}
-	if err := response.ReadFrom(frame[start:]); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, response.ReadFrom(frame[start:]))
 	return response
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -32,19 +33,14 @@ const patience = 60 * time.Second
 
 func start(t *testing.T, brokers int, topics ...cluster.Topic) *Kafka {
 	t.Helper()
-	e, err := Start(testContext(t),
-		Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Start(testContext(t),
+		Options{Brokers: brokers, Dir: t.TempDir(), Log: zerolog.New(zerolog.NewTestWriter(t))}))(t)
 	t.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := e.CreateTopics(testContext(t), topics); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.CreateTopics(testContext(t), topics))
 	return e
 }
 
@@ -75,10 +71,7 @@ func client(t *testing.T, e *Kafka, options ...kgo.Opt) *kgo.Client {
 // metadata asks one broker for its view of the cluster.
 func metadata(t *testing.T, c *kgo.Client, broker int32) *kmsg.MetadataResponse {
 	t.Helper()
-	response, err := c.Broker(int(broker)).RetriableRequest(testContext(t), kmsg.NewPtrMetadataRequest())
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(c.Broker(int(broker)).RetriableRequest(testContext(t), kmsg.NewPtrMetadataRequest()))(t)
 	return response.(*kmsg.MetadataResponse)
 }
 
@@ -162,9 +155,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 			t.Errorf("got %v, want an error that says %q", err, refusal.says)
 		}
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Close())
 	_, lookup := e.CoordinatorFor("group")
 	for _, err := range []error{stop(e)(ctx, 2), e.StartBroker(ctx, 1), e.CreateTopics(ctx, nil), lookup} {
 		if !errors.Is(err, ErrClosed) {
@@ -179,9 +170,7 @@ func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "input", Partitions: 6})
 	c := client(t, e)
 	before := metadata(t, c, 1)
-	if _, err := e.StopBroker(testContext(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(testContext(t), 2))(t)
 	if _, err := net.Dial("tcp", e.Brokers()[1].Address); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("dialling the stopped broker: got %v, want connection refused", err)
 	}
@@ -203,9 +192,7 @@ func TestStopMovesOnlyWhatTheBrokerLed(t *testing.T) {
 			t.Errorf("partition %d: replicas %v, in sync %v, offline %v", p, is.Replicas, is.ISR, is.OfflineReplicas)
 		}
 	}
-	if err := e.StartBroker(testContext(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.StartBroker(testContext(t), 2))
 	after := metadata(t, c, 1)
 	if brokerIDs(after) != "123" {
 		t.Errorf("metadata lists brokers %s after 2 is back", brokerIDs(after))
@@ -295,9 +282,7 @@ func (w *writer) finish(t *testing.T) map[int32]int {
 	t.Helper()
 	close(w.stop)
 	w.wg.Wait()
-	if err := w.client.Flush(testContext(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.client.Flush(testContext(t)))
 	if len(w.errs) > 0 {
 		t.Errorf("%d records failed, the first with %v", len(w.errs), w.errs[0])
 	}
@@ -325,10 +310,7 @@ func verify(t *testing.T, e *Kafka, topic string, acked map[int32]int) {
 			missing--
 		})
 	}
-	ends, err := kadm.NewClient(c).ListEndOffsets(testContext(t), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := must.Get(kadm.NewClient(c).ListEndOffsets(testContext(t), topic))(t)
 	ends.Each(func(end kadm.ListedOffset) {
 		if end.Offset != int64(acked[end.Partition]) {
 			t.Errorf("partition %d ends at %d, but %d records were acknowledged", end.Partition, end.Offset,
@@ -343,13 +325,9 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		w := startWriter(t, e, "input", 3)
 		for id := range int32(3) {
 			w.progress(t, 20, 0, 1, 2)
-			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.StopBroker(testContext(t), id+1))(t)
 			w.progress(t, 20, 0, 1, 2) // all partitions continue without it
-			if err := e.StartBroker(testContext(t), id+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.StartBroker(testContext(t), id+1))
 		}
 		w.progress(t, 20, 0, 1, 2)
 		verify(t, e, "input", w.finish(t))
@@ -359,12 +337,8 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		w := startWriter(t, e, "input", 2)
 		for range 2 {
 			w.progress(t, 20, 0, 1)
-			if _, err := e.StopBroker(testContext(t), 1); err != nil {
-				t.Fatal(err)
-			}
-			if err := e.StartBroker(testContext(t), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.StopBroker(testContext(t), 1))(t)
+			must.Do(t, e.StartBroker(testContext(t), 1))
 		}
 		w.progress(t, 20, 0, 1)
 		verify(t, e, "input", w.finish(t))
@@ -374,14 +348,10 @@ func TestNothingIsLostDoubledOrReordered(t *testing.T) {
 		w := startWriter(t, e, "input", 3)
 		w.progress(t, 20, 0, 1, 2)
 		for id := range int32(3) {
-			if _, err := e.StopBroker(testContext(t), id+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.StopBroker(testContext(t), id+1))(t)
 		}
 		for id := range int32(3) {
-			if err := e.StartBroker(testContext(t), id+1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.StartBroker(testContext(t), id+1))
 		}
 		w.progress(t, 20, 0, 1, 2)
 		verify(t, e, "input", w.finish(t))
@@ -404,9 +374,7 @@ func TestReservedBroker(t *testing.T) {
 	}
 	input, dlq := startWriter(t, e, "input", 4), startWriter(t, e, "dlq", 4)
 	dlq.progress(t, 20, 0, 1, 2, 3)
-	if _, err := e.StopBroker(testContext(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(testContext(t), 2))(t)
 	down := partition(t, metadata(t, c, 1), "dlq", 0)
 	if down.ErrorCode != kerr.LeaderNotAvailable.Code || down.Leader != -1 {
 		t.Errorf("metadata of dlq-0 while its broker is stopped: error code %d, leader %d", down.ErrorCode, down.Leader)
@@ -420,9 +388,7 @@ func TestReservedBroker(t *testing.T) {
 		t.Errorf("DLQ writes were acknowledged while its broker was stopped: %v, before %s", dlq.acked, acked)
 	}
 	dlq.mu.Unlock()
-	if err := e.StartBroker(testContext(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.StartBroker(testContext(t), 2))
 	dlq.progress(t, 20, 0, 1, 2, 3)
 	verify(t, e, "dlq", dlq.finish(t))
 	verify(t, e, "input", input.finish(t))
@@ -437,10 +403,7 @@ func TestCoordinatorsHaveAPlace(t *testing.T) {
 	check := func(when string, right func(group string, node int32) bool) {
 		t.Helper()
 		for _, group := range groups {
-			node, err := e.CoordinatorFor(group)
-			if err != nil {
-				t.Fatal(err)
-			}
+			node := must.Get(e.CoordinatorFor(group))(t)
 			if !right(group, node) {
 				t.Errorf("%s group %s is coordinated by broker %d, at home it was %d", when, group, node, home[group])
 			}
@@ -449,18 +412,14 @@ func TestCoordinatorsHaveAPlace(t *testing.T) {
 	check("at the start", func(_ string, node int32) bool { return node != 3 })
 	check("at the start", func(group string, node int32) bool { home[group] = node; return true })
 	for id := range int32(3) {
-		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.StopBroker(testContext(t), id+1))(t)
 		check(fmt.Sprintf("without broker %d", id+1), func(group string, node int32) bool {
 			if home[group] == id+1 {
 				return node == 3-home[group] // 1 and 2 replace each other
 			}
 			return node == home[group]
 		})
-		if err := e.StartBroker(testContext(t), id+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.StartBroker(testContext(t), id+1))
 		check("at the end", func(group string, node int32) bool { return node == home[group] })
 	}
 }
@@ -468,18 +427,10 @@ func TestCoordinatorsHaveAPlace(t *testing.T) {
 // Old clients ask for one coordinator at a time, and the answer does not name the key.
 func TestFindCoordinatorInAllVersions(t *testing.T) {
 	e := start(t, 3)
-	home, err := e.CoordinatorFor("group")
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := must.Get(e.CoordinatorFor("group"))(t)
 	c := client(t, e)
-	if _, err := e.StopBroker(testContext(t), home); err != nil {
-		t.Fatal(err)
-	}
-	want, err := e.CoordinatorFor("group")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(testContext(t), home))(t)
+	want := must.Get(e.CoordinatorFor("group"))(t)
 	if want == home {
 		t.Fatalf("the coordinator is still broker %d, which is stopped", home)
 	}
@@ -559,22 +510,15 @@ func TestGroupKeepsConsuming(t *testing.T) {
 	w, m := startWriter(t, e, "input", 3), startMembers(t, e, 2)
 	m.progress(t, "at the start")
 	for id := range int32(3) {
-		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.StopBroker(testContext(t), id+1))(t)
 		m.progress(t, fmt.Sprintf("without broker %d", id+1))
-		if err := e.StartBroker(testContext(t), id+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.StartBroker(testContext(t), id+1))
 		m.progress(t, fmt.Sprintf("with broker %d back", id+1))
 	}
 	acked := w.finish(t)
 	admin := kadm.NewClient(client(t, e))
 	for deadline := time.Now().Add(patience); ; {
-		offsets, err := admin.FetchOffsets(testContext(t), "group")
-		if err != nil {
-			t.Fatal(err)
-		}
+		offsets := must.Get(admin.FetchOffsets(testContext(t), "group"))(t)
 		done := 0
 		offsets.Each(func(o kadm.OffsetResponse) {
 			if o.At == int64(acked[o.Partition]) {
@@ -604,9 +548,7 @@ func TestLastEpochEndsWithTheLog(t *testing.T) {
 	w.progress(t, 20, 0, 1, 2)
 	acked := w.finish(t)
 	before := partition(t, metadata(t, w.client, 1), "input", 1)
-	if _, err := e.StopBroker(testContext(t), before.Leader); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(testContext(t), before.Leader))(t)
 	after := partition(t, metadata(t, w.client, 1), "input", 1)
 	for version := int16(3); version <= 4; version++ {
 		asked := kmsg.NewOffsetForLeaderEpochRequestTopicPartition()
@@ -771,9 +713,7 @@ func TestOffsetsHaveAText(t *testing.T) {
 // of stopped brokers.
 func TestTopicsAreDescribedForJava(t *testing.T) {
 	e := start(t, 3, cluster.Topic{Name: "orders", Partitions: 6})
-	if _, err := e.StopBroker(testContext(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(e.StopBroker(testContext(t), 2))(t)
 	asked := kmsg.NewDescribeTopicPartitionsRequestTopic()
 	asked.Topic = "orders"
 	request := kmsg.NewPtrDescribeTopicPartitionsRequest()
@@ -819,20 +759,14 @@ func TestNewTopicsAreDescribed(t *testing.T) {
 func TestClientsTopicsMoveToo(t *testing.T) {
 	e := start(t, 3)
 	c := client(t, e)
-	if _, err := kadm.NewClient(c).CreateTopic(testContext(t), 6, 3, nil, "retry"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(kadm.NewClient(c).CreateTopic(testContext(t), 6, 3, nil, "retry"))(t)
 	w := startWriter(t, e, "retry", 6)
 	all := []int32{0, 1, 2, 3, 4, 5}
 	for id := range int32(3) {
 		w.progress(t, 5, all...)
-		if _, err := e.StopBroker(testContext(t), id+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(e.StopBroker(testContext(t), id+1))(t)
 		w.progress(t, 5, all...)
-		if err := e.StartBroker(testContext(t), id+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.StartBroker(testContext(t), id+1))
 	}
 	verify(t, e, "retry", w.finish(t))
 }
@@ -878,10 +812,7 @@ func TestStopStartAndCloseAtOnce(t *testing.T) {
 // INVALID_SESSION_TIMEOUT.
 func TestLongSessionsAreAccepted(t *testing.T) {
 	e := start(t, 1)
-	client, err := kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(e.Bootstrap()...)))(t)
 	defer client.Close()
 	join := kmsg.NewPtrJoinGroupRequest()
 	join.Group, join.ProtocolType = "g", "consumer"
@@ -889,10 +820,7 @@ func TestLongSessionsAreAccepted(t *testing.T) {
 	protocol := kmsg.NewJoinGroupRequestProtocol()
 	protocol.Name = "range"
 	join.Protocols = append(join.Protocols, protocol)
-	response, err := join.RequestWith(testContext(t), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(join.RequestWith(testContext(t), client))(t)
 	if response.ErrorCode == kerr.InvalidSessionTimeout.Code {
 		t.Errorf("a session of %s is refused", maxSessionTimeout)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -55,10 +56,7 @@ func newMember(t *testing.T, e *Kafka, session time.Duration) *member {
 
 func dialCoordinator(t *testing.T, e *Kafka) rawConn {
 	t.Helper()
-	node, err := e.CoordinatorFor("group")
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := must.Get(e.CoordinatorFor("group"))(t)
 	return dialRaw(t, e.Brokers()[node-1].Address)
 }
 
@@ -443,9 +441,7 @@ func TestAbsentMemberIsGivenUpInTheEnd(t *testing.T) {
 		if absent.isOver() || near.SetDeadline(time.Time{}) != nil {
 			t.Fatalf("given up after %d times, want %d", times, absentLimit)
 		}
-		if err := unkept.keepGroup("group", []*parked{absent}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unkept.keepGroup("group", []*parked{absent}))
 	}
 	if !absent.isOver() || near.SetDeadline(time.Time{}) == nil {
 		t.Error("it is not given up")

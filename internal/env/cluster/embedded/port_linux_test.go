@@ -6,19 +6,15 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // A reserved port refuses connections, and is given to no socket that does not request it by number.
 func TestReservedPortRefusesAndIsHeld(t *testing.T) {
-	r, err := reservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(reservePort())(t)
 	bind := func() error {
-		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fd := must.Get(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 		defer func() { _ = syscall.Close(fd) }()
 		return syscall.Bind(fd, &syscall.SockaddrInet4{Port: r.port, Addr: [4]byte{127, 0, 0, 1}})
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults/broker"
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -137,15 +138,11 @@ func breakable(t *testing.T) (*Kafka, string) {
 		Start: "rm " + dir + "/down-{{id}}", Pause: "touch " + dir + "/still-{{id}}", Resume: "rm " + dir + "/still-{{id}}",
 	}
 	k := connect(t, config, Options{})
-	if err := k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".input", Partitions: 12},
-		{Name: prefix + ".dlq", Partitions: 1, Broker: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".input", Partitions: 12},
+		{Name: prefix + ".dlq", Partitions: 1, Broker: 1}}))
 	// kfake draws the leaders, and may leave a broker without any.
 	for partition := range int32(12) {
-		if err := theirs.MoveTopicPartition(prefix+".input", partition, k.brokers[partition%3].ID); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, theirs.MoveTopicPartition(prefix+".input", partition, k.brokers[partition%3].ID))
 	}
 	return k, dir
 }
@@ -153,10 +150,7 @@ func breakable(t *testing.T) (*Kafka, string) {
 // led returns the number of the run's partitions that a broker leads.
 func led(t *testing.T, k *Kafka, number int32) (n int) {
 	t.Helper()
-	leaders, err := k.leaders(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	leaders := must.Get(k.leaders(within(t)))(t)
 	for _, leader := range leaders {
 		if leader == k.brokers[number-1].ID {
 			n++
@@ -186,9 +180,7 @@ func TestKillAndStart(t *testing.T) {
 	}
 	_, err = k.StopBroker(within(t), 2)
 	want(t, err, "is it stopped or paused already?")
-	if err := k.StartBroker(within(t), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(within(t), 2))
 	if !k.answers(within(t), k.brokers[1], stepLimit) {
 		t.Error("it does not answer")
 	}
@@ -198,16 +190,11 @@ func TestPauseAndResume(t *testing.T) {
 	t.Parallel()
 	k, _ := breakable(t)
 	mine := led(t, k, 3)
-	if err := k.PauseBroker(within(t), 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.PauseBroker(within(t), 3))
 	if k.answers(within(t), k.brokers[2], stillLimit) {
 		t.Error("it still answers")
 	}
-	changed, err := k.ResumeBroker(within(t), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := must.Get(k.ResumeBroker(within(t), 3))(t)
 	if got := changed[cluster.ChangeMoved] + changed[cluster.ChangeLeaderless]; got != mine || mine == 0 {
 		t.Errorf("changed %v, want %d leaders", changed, mine)
 	}
@@ -250,10 +237,7 @@ func TestCommandThatHangs(t *testing.T) {
 	k.config.Commands.Kill = fmt.Sprintf("sleep 61 & echo $! > %[1]s/new; mv %[1]s/new %[1]s/child; wait", dir)
 	_, err := k.KillBroker(until(t, dir+"/child"), 1)
 	want(t, err, "the command for kill failed")
-	child, err := os.ReadFile(filepath.Join(dir, "child"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	child := must.Get(os.ReadFile(filepath.Join(dir, "child")))(t)
 	wait.Until(t, "the child of the command ends", func() bool { return gone(strings.TrimSpace(string(child))) })
 }
 
@@ -264,13 +248,8 @@ func TestCommandsGetNoCredentials(t *testing.T) {
 	t.Setenv(EnvToken, "token")
 	t.Setenv("KUBECONFIG", "kept")
 	k.config.Commands.Start = "env > " + dir + "/env"
-	if err := k.StartBroker(within(t), 1); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "env"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(within(t), 1))
+	text := must.Get(os.ReadFile(filepath.Join(dir, "env")))(t)
 	if got := string(text); strings.Contains(got, EnvPassword) || strings.Contains(got, EnvToken) ||
 		!strings.Contains(got, "KUBECONFIG=kept") {
 		t.Errorf("the environment of a command:\n%s", got)

@@ -12,6 +12,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // authority signs certificates.
@@ -43,10 +45,7 @@ func newAuthority(t testing.TB, name string) *authority {
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	return key
 }
 
@@ -83,10 +82,7 @@ func (a *authority) sign(adapt func(*x509.Certificate)) signed {
 // server returns the brokers' side of TLS.
 func (s signed) server(t testing.TB) *tls.Config {
 	t.Helper()
-	pair, err := tls.X509KeyPair([]byte(s.certificate), []byte(s.key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(tls.X509KeyPair([]byte(s.certificate), []byte(s.key)))(t)
 	return &tls.Config{Certificates: []tls.Certificate{pair}}
 }
 

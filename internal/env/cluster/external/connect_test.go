@@ -22,6 +22,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // Each kind of failure is named, with the remedy.
@@ -210,9 +212,7 @@ func TestWaysIn(t *testing.T) {
 				}
 				config.Bootstrap = start(t, 2, options...).ListenAddrs()
 				k := connect(t, config, Options{})
-				if err := k.CreateTopics(within(t), runTopics()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.CreateTopics(within(t), runTopics()))
 				if tls := k.UpstreamTLS(k.Brokers()[0]); tls.ServerName != cmp.Or(config.TLS.ServerName, "127.0.0.1") {
 					t.Errorf("the tap is to expect %q", tls.ServerName)
 				}
@@ -287,9 +287,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"ca.pem": ours.pem(), "own.pem": own.certificate, "own.key": own.key,
 		"password": password} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	settings := fmt.Sprintf("bootstrap.servers=%s\nsecurity.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"+
 		"sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username=\"app\" "+
@@ -306,13 +304,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	log := zerolog.New(&written).Level(zerolog.TraceLevel)
 	ledger := filepath.Join(dir, "external.json")
 	k := connect(t, config, Options{Log: log, Ledger: ledger})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
-	noted, err := os.ReadFile(ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
+	noted := must.Get(os.ReadFile(ledger))(t)
 	_, killed := k.KillBroker(within(t), 1)
 	want(t, killed, "exit status 3", hidden)
 	log.Info().Interface("config", config).Any("sasl", config.SASL).Stringer("password", config.SASL.Password).Msg(
@@ -323,10 +316,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	_, bad, badErr := Load(write(t, "bad.properties", settings+"sasl.mechanism=GSSAPI\nsasl.password= "+password+" \n"+
 		password+"\n"+password+"==\nssl.foo="+password+"\nfoo="+password+"\n"), nothing, Overrides{})
 	want(t, badErr, "ssl.foo")
-	encoded, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoded := must.Get(json.Marshal(config))(t)
 	type wrapped struct{ inner Config }
 	for what, text := range map[string]string{
 		"log": written.String(), "ledger": string(noted), "description": k.Describe(), "notes": fmt.Sprint(notes, bad),
@@ -356,9 +346,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 
 func TestClosedCluster(t *testing.T) {
 	k := connect(t, plainConfig(start(t, 1)), Options{})
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Close())
 	if err := k.CreateTopics(within(t), runTopics()); !errors.Is(err, ErrClosed) {
 		t.Errorf("creating topics: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestRunOnPlaintextCluster(t *testing.T) {
@@ -21,9 +23,7 @@ func TestRunOnPlaintextCluster(t *testing.T) {
 	if got, want := k.Describe(), "external, PLAINTEXT, 3 brokers"; got != want {
 		t.Errorf("described as %q, want %q", got, want)
 	}
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
 	if _, err := os.Stat(ledger); err != nil {
 		t.Error(err)
 	}
@@ -33,9 +33,7 @@ func TestRunOnPlaintextCluster(t *testing.T) {
 			t.Errorf("topic %s has %d partitions, want %d", topic.Name, got, topic.Partitions)
 		}
 	}
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Close())
 	if got := owner.names(t); !slices.Equal(got, []string{"orders"}) {
 		t.Errorf("after the run there are %q", got)
 	}

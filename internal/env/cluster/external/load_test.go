@@ -13,6 +13,8 @@ import (
 	"encoding/base64"
 
 	"pgregory.net/rapid"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestLoad(t *testing.T) {
@@ -21,9 +23,7 @@ func TestLoad(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"ca.pem": ours.pem(), "own.pem": own.certificate, "own.key": own.key,
 		"both.pem": own.certificate + own.key} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	inPlace := func(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\\n") }
 	wholeTLS := TLS{Enabled: true, CA: ours.pem(), Certificate: own.certificate, Key: NewSecret(own.key)}
@@ -123,9 +123,7 @@ func TestLoadProblems(t *testing.T) {
 		"other.key":  stranger.sign(nil).key,
 		"locked.key": "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	const ssl = "bootstrap.servers=a:1\nsecurity.protocol=SSL\n"
 	const sasl = "bootstrap.servers=a:1\nsecurity.protocol=SASL_SSL\n"
@@ -209,10 +207,7 @@ func TestUnsecuredToken(t *testing.T) {
 	parts := strings.Split(unsecured("app", time.Unix(1000, 0)), ".")
 	var decoded []string
 	for _, part := range parts {
-		text, err := base64.RawURLEncoding.DecodeString(part)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(base64.RawURLEncoding.DecodeString(part))(t)
 		decoded = append(decoded, string(text))
 	}
 	if want := []string{`{"alg":"none"}`, `{"exp":4600,"iat":1000,"sub":"app"}`, ""}; !slices.Equal(decoded, want) {
@@ -255,9 +250,7 @@ func TestAnyText(t *testing.T) {
 		text := strings.Join(
 			rapid.SliceOf(rapid.SampledFrom([]string{"ssl.", "a", "=", ":", " ", "\\", "\\u12", "\n", "\r", "#", "\"", "\x00",
 				"ä"})).Draw(t, "text"), "")
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		config, _, err := Load(path, nothing, Overrides{})
 		if err == nil {
 			t.Fatalf("%q is enough: %+v", text, config)

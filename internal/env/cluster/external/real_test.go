@@ -23,6 +23,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 const (
@@ -37,10 +38,7 @@ func secured(t *testing.T, ours *authority) (address string) {
 	if os.Getenv("DLQBENCH_KAFKA_TESTS") != "1" {
 		t.Skip("tests with real brokers are run with DLQBENCH_KAFKA_TESTS=1")
 	}
-	installed, err := install.Open("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	installed := must.Get(install.Open(""))(t)
 	dir, server := t.TempDir(), ours.sign(nil)
 	address = closedPort(t)
 	settings := filepath.Join(dir, "server.properties")
@@ -72,9 +70,7 @@ offsets.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
 `),
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	java := []string{"-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", installed.ClassPath()}
 	format := exec.Command("java", append(java, "kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw", "-c",
@@ -84,15 +80,10 @@ group.initial.rebalance.delay.ms=0
 	if output, err := format.CombinedOutput(); err != nil {
 		t.Fatalf("formatting: %v\n%s", err, output)
 	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.Create(filepath.Join(dir, "log")))(t)
 	broker := exec.Command("java", append(java, "kafka.Kafka", settings)...)
 	broker.Stdout, broker.Stderr = log, log
-	if err := broker.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, broker.Start())
 	t.Cleanup(func() {
 		_ = broker.Process.Kill()
 		_ = broker.Wait()
@@ -201,10 +192,7 @@ func TestRealBroker(t *testing.T) {
 	if err := app.Close(); err != nil {
 		t.Error(err)
 	}
-	topics, err := owner.metadata(ctx, owner.client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	topics := must.Get(owner.metadata(ctx, owner.client, nil))(t)
 	for _, topic := range topics.Topics {
 		if under(prefix, *topic.Topic) {
 			t.Errorf("topic %s is still there", *topic.Topic)
@@ -238,27 +226,17 @@ func throughTap(ctx context.Context, t *testing.T, k *Kafka) {
 		},
 	})
 	defer front.Close()
-	bootstrap, err := front.Open(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	subject, err := kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(prefix),
+	bootstrap := must.Get(front.Open(0))(t)
+	subject := must.Get(kgo.NewClient(kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(prefix),
 		kgo.ConsumeTopics(prefix+".input"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.SASL(scram.Auth{User: "app", Pass: "app-secret"}.AsSha512Mechanism()), kgo.InstanceID("stays"))
-	if err != nil {
-		t.Fatal(err)
-	}
+		kgo.SASL(scram.Auth{User: "app", Pass: "app-secret"}.AsSha512Mechanism()), kgo.InstanceID("stays")))(t)
 	defer subject.Close() // an instance with an id of its own does not leave its group by closing (KIP-345)
 	read, began := 0, time.Now()
 	for read == 0 || time.Since(began) < 5*time.Second {
-		if err := subject.ProduceSync(ctx, &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, subject.ProduceSync(ctx, &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).FirstErr())
 		fetches := subject.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, fetches.Err0())
 		read += fetches.NumRecords()
 	}
 	if _, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, subject); err != nil {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) {
@@ -56,10 +57,7 @@ func connect(t testing.TB, config Config, options Options) *Kafka {
 	if options.Log.GetLevel() == zerolog.TraceLevel { // the zero value
 		options.Log = zerolog.Nop()
 	}
-	k, err := Connect(within(t), config, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Connect(within(t), config, options))(t)
 	t.Cleanup(func() { _ = k.Close() })
 	return k
 }
@@ -72,10 +70,7 @@ type owner struct {
 
 func theirs(t testing.TB, c *kfake.Cluster, options ...kgo.Opt) owner {
 	t.Helper()
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...)}, options...)...))(t)
 	t.Cleanup(client.Close)
 	return owner{kadm.NewClient(client), client}
 }
@@ -83,10 +78,7 @@ func theirs(t testing.TB, c *kfake.Cluster, options ...kgo.Opt) owner {
 // topics queries the brokers and bypasses the client's cache.
 func (o owner) topics(t testing.TB) map[string]kmsg.MetadataResponseTopic {
 	t.Helper()
-	metadata, err := kmsg.NewPtrMetadataRequest().RequestWith(within(t), o.kafka)
-	if err != nil {
-		t.Fatal(err)
-	}
+	metadata := must.Get(kmsg.NewPtrMetadataRequest().RequestWith(within(t), o.kafka))(t)
 	topics := map[string]kmsg.MetadataResponseTopic{}
 	for _, topic := range metadata.Topics {
 		topics[*topic.Topic] = topic
@@ -101,9 +93,7 @@ func (o owner) names(t testing.TB) []string {
 
 func (o owner) create(t testing.TB, name string) {
 	t.Helper()
-	if _, err := o.CreateTopic(within(t), 2, 1, nil, name); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(o.CreateTopic(within(t), 2, 1, nil, name))(t)
 }
 
 func runTopics() []cluster.Topic {
@@ -117,9 +107,7 @@ func runTopics() []cluster.Topic {
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := t.TempDir() + string(os.PathSeparator) + name
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -141,10 +129,7 @@ func want(t testing.TB, err error, texts ...string) {
 // closedPort returns an address that refuses connections.
 func closedPort(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	return listener.Addr().String()
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // Topics that do not belong to the run are not touched, and impossible ones are reported. Nothing is created in
@@ -121,9 +122,7 @@ func TestReservedBroker(t *testing.T) {
 	})
 	k := connect(t, plainConfig(c), Options{})
 	topics := []cluster.Topic{{Name: prefix + ".input", Partitions: 4}, {Name: prefix + ".dlq", Partitions: 2, Broker: 3}}
-	if err := k.CreateTopics(within(t), topics); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), topics))
 	var got [][]int32
 	for _, topic := range sent {
 		for _, assignment := range topic.ReplicaAssignment {
@@ -138,9 +137,7 @@ func TestReservedBroker(t *testing.T) {
 	if configs := sent[1].Configs; len(configs) != 1 || configs[0].Name != configMinInSync || *configs[0].Value != "1" {
 		t.Errorf("settings of the reserved topic: %+v", configs)
 	}
-	if err := k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".later", Partitions: 5}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), []cluster.Topic{{Name: prefix + ".later", Partitions: 5}}))
 	if len(sent[0].ReplicaAssignment) > 0 || sent[0].NumPartitions != 5 || sent[0].ReplicationFactor != 3 {
 		t.Errorf("placed by hand though nothing is reserved: %+v", sent[0])
 	}
@@ -215,9 +212,7 @@ func TestACLs(t *testing.T) {
 func leaveGroup(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt) {
 	t.Helper()
 	member := join(t, c, group, options...)
-	if err := member.CommitRecords(within(t), &kgo.Record{Topic: prefix + ".input", Partition: 0, Offset: 0}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, member.CommitRecords(within(t), &kgo.Record{Topic: prefix + ".input", Partition: 0, Offset: 0}))
 	member.Close()
 }
 
@@ -225,14 +220,11 @@ func leaveGroup(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt
 func join(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	joined := make(chan struct{}, 10)
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup(group),
+	client := must.Get(kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumerGroup(group),
 		kgo.ConsumeTopics(prefix + ".input"),
 		kgo.OnPartitionsAssigned(func(context.Context, *kgo.Client, map[string][]int32) {
 			joined <- struct{}{}
-		})}, options...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+		})}, options...)...))(t)
 	t.Cleanup(client.Close)
 	polling, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -247,10 +239,7 @@ func join(t testing.TB, c *kfake.Cluster, group string, options ...kgo.Opt) *kgo
 
 func groups(t testing.TB, o owner) []string {
 	t.Helper()
-	listed, err := o.ListGroups(within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	listed := must.Get(o.ListGroups(within(t)))(t)
 	return listed.Groups()
 }
 
@@ -262,9 +251,7 @@ func TestGroupsAreRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, 1)
 			k := connect(t, plainConfig(c), Options{})
-			if err := k.CreateTopics(within(t), runTopics()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, k.CreateTopics(within(t), runTopics()))
 			leaveGroup(t, c, prefix+".idle", options...)
 			leaveGroup(t, c, prefix+"4", options...) // belongs to another run
 			leaveGroup(t, c, "orders", options...)
@@ -299,16 +286,12 @@ func TestSweep(t *testing.T) {
 	owner.create(t, "orders")
 	ledger := filepath.Join(t.TempDir(), "external.json")
 	killed := connect(t, plainConfig(c), Options{Ledger: ledger})
-	if err := killed.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, killed.CreateTopics(within(t), runTopics()))
 	leaveGroup(t, c, prefix)
 	killed.client.Close() // and nothing more
 	killed.closed = true
 	owner.create(t, prefix+".input-changelog") // created by the subject itself
-	if _, err := owner.DeleteTopic(within(t), prefix+".input.dlq"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(owner.DeleteTopic(within(t), prefix+".input.dlq"))(t)
 	owner.create(t, prefix+".input.dlq") // recreated by another user
 
 	other := start(t, 1, kfake.ClusterID("another"), kfake.SeedTopics(1, prefix+".input"))
@@ -318,10 +301,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v is not of the kind", err)
 	}
 
-	removed, err := Sweep(within(t), Config{Bootstrap: c.ListenAddrs()}, ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	removed := must.Get(Sweep(within(t), Config{Bootstrap: c.ListenAddrs()}, ledger))(t)
 	if want := []string{"topic " + prefix + ".input", "group " + prefix}; !slices.Equal(removed, want) {
 		t.Errorf("removed %q, want %q", removed, want)
 	}
@@ -343,9 +323,7 @@ func TestSweepAfterHalfACreation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "external.json")
 	half := newLedger(path, prefix, "theirs")
 	half.Topics = map[string]string{prefix + ".a": "", prefix + ".b": ""}
-	if err := half.write(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, half.write())
 	removed, err := Sweep(within(t), Config{Bootstrap: c.ListenAddrs()}, path)
 	if err != nil || !slices.Equal(removed, []string{"topic " + prefix + ".a"}) {
 		t.Errorf("removed %q, %v", removed, err)
@@ -373,9 +351,7 @@ func TestOthersTopicsUnderThePrefixAreNamed(t *testing.T) {
 	owner := theirs(t, c)
 	var said bytes.Buffer
 	k := connect(t, plainConfig(c), Options{Log: zerolog.New(&said).Level(zerolog.WarnLevel)})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
 	owner.create(t, prefix+".changelog")
 	if err := k.Close(); err != nil {
 		t.Error(err)
@@ -392,9 +368,7 @@ func TestKeep(t *testing.T) {
 	config.Keep = true
 	ledger := filepath.Join(t.TempDir(), "external.json")
 	k := connect(t, config, Options{Ledger: ledger})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
 	leaveGroup(t, c, prefix)
 	if err := k.Close(); err != nil {
 		t.Error(err)
@@ -414,9 +388,7 @@ func TestCloseWaitsUntilTopicsAreNotListed(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)
 	k := connect(t, plainConfig(c), Options{})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
 	var deleted atomic.Bool
 	var stale atomic.Int32
 	c.ControlKey(int16(kmsg.DeleteTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -451,9 +423,7 @@ func TestCloseWithoutTheCluster(t *testing.T) {
 	c := start(t, 1)
 	ledger := filepath.Join(t.TempDir(), "external.json")
 	k := connect(t, plainConfig(c), Options{Ledger: ledger})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
 	c.Close()
 	began := time.Now()
 	want(t, k.Close(), "the next run tries again")
@@ -471,14 +441,10 @@ func TestShareGroupsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1)
 	k := connect(t, plainConfig(c), Options{})
-	if err := k.CreateTopics(within(t), runTopics()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(within(t), runTopics()))
 	owner := theirs(t, c)
 	for _, group := range []string{prefix, "orders"} {
-		if err := admin.BeginShareGroup(within(t), owner.kafka, group, "", false, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, admin.BeginShareGroup(within(t), owner.kafka, group, "", false, nil))
 		shares(t, c, group)
 	}
 	if err := k.Close(); err != nil {
@@ -495,18 +461,13 @@ func TestShareGroupsAreRemoved(t *testing.T) {
 // shares creates a share group with one member, which leaves it when the test ends.
 func shares(t testing.TB, c *kfake.Cluster, group string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ShareGroup(group),
-		kgo.ConsumeTopics(prefix+".input"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ShareGroup(group),
+		kgo.ConsumeTopics(prefix+".input")))(t)
 	t.Cleanup(client.Close)
 	polling, stop := context.WithTimeout(context.Background(), time.Second)
 	defer stop()
-	if err := client.ProduceSync(within(t), &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).
-		FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client.ProduceSync(within(t), &kgo.Record{Topic: prefix + ".input", Value: []byte("x")}).
+		FirstErr())
 	if client.PollFetches(polling).NumRecords() == 0 {
 		t.Fatal("the share group's member was handed nothing")
 	}
@@ -521,10 +482,7 @@ func (o owner) reset(t testing.TB, group string) string {
 		[]string{shareReset}
 	request := kmsg.NewPtrDescribeConfigsRequest()
 	request.Resources = append(request.Resources, resource)
-	response, err := request.RequestWith(within(t), o.kafka)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := must.Get(request.RequestWith(within(t), o.kafka))(t)
 	for _, described := range response.Resources {
 		for _, config := range described.Configs {
 			if config.Name == shareReset && config.Value != nil {

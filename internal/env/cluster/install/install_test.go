@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -44,9 +46,7 @@ func TestPom(t *testing.T) {
 func program(t *testing.T, name, script string) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o755))
 	t.Setenv("PATH", dir)
 	t.Setenv("JAVA_HOME", "")
 }
@@ -106,9 +106,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("before: %v", err)
 	}
 	left := filepath.Join(cache, unfinished(version)+"1")
-	if err := os.MkdirAll(left, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(left, 0o755))
 	for range 2 { // the second time it exists already
 		installed, err := Install(t.Context(), cache, version, false)
 		if err != nil || len(installed.Jars) != 2 || runs() != 1 {
@@ -124,9 +122,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("finding it: %v, %v", installed, err)
 	}
 	// An additional jar in the folder is not run.
-	if err := os.WriteFile(filepath.Join(installed.Dir, "libs", "more.jar"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(installed.Dir, "libs", "more.jar"), nil, 0o644))
 	if again, err := Find(cache, version); err != nil || again.ClassPath() != installed.ClassPath() {
 		t.Errorf("with another jar: %v, %v", again, err)
 	}
@@ -166,9 +162,7 @@ func TestDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := damage(filepath.Join(installed.Dir, "libs")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, damage(filepath.Join(installed.Dir, "libs")))
 		_, err = Find(cache, version)
 		if !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), what) ||
 			!strings.Contains(err.Error(), "dlqbench kafka install --version 4.1.0 --force") {
@@ -227,10 +221,7 @@ func TestInstallSideBySide(t *testing.T) {
 
 func TestLockWaitsAndGivesUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	release, err := Lock(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	release := must.Get(Lock(t.Context(), path))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := Lock(ctx, path); !errors.Is(err, context.DeadlineExceeded) ||
@@ -252,17 +243,13 @@ func TestHome(t *testing.T) {
 		t.Errorf("an empty folder: %v", err)
 	}
 	libs := filepath.Join(home, "libs")
-	if err := os.Mkdir(libs, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(libs, 0o755))
 	if _, err := FromHome(cache, home); err == nil ||
 		!strings.Contains(err.Error(), "there is no kafka_2.13-*.jar in "+libs) {
 		t.Errorf("without jars: %v", err)
 	}
 	for _, name := range []string{"kafka_2.13-3.9.1.jar", "a.jar", "kafka_2.13-3.9.1.jar.asc"} {
-		if err := os.WriteFile(filepath.Join(libs, name), []byte(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(libs, name), []byte(name), 0o644))
 	}
 	installed, err := FromHome(cache, home)
 	if err != nil || installed.Version != (Version{3, 9, 1}) || len(installed.Jars) != 2 ||
@@ -278,9 +265,7 @@ func TestHome(t *testing.T) {
 		}
 	}
 	// Files derived from other jars are kept separately.
-	if err := os.WriteFile(filepath.Join(libs, "a.jar"), []byte("another"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(libs, "a.jar"), []byte("another"), 0o644))
 	if other, err := FromHome(cache, home); err != nil || other.Derived == installed.Derived {
 		t.Errorf("with another jar: %v, %v", other, err)
 	}

@@ -25,6 +25,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/internal/env/cluster"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 // installation returns the Kafka to test with, or skips the test and says what is missing.
@@ -53,15 +54,10 @@ func running(t testing.TB, brokers int) *Kafka {
 	kafka := installation(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := Prepare(t.Context(), kafka, logger(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Prepare(t.Context(), kafka, logger(t)))
 	began := time.Now()
-	k, err := Start(ctx, Options{Brokers: brokers, Dir: filepath.Join(t.TempDir(), "my run 50% done"), Kafka: kafka,
-		Log: logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Start(ctx, Options{Brokers: brokers, Dir: filepath.Join(t.TempDir(), "my run 50% done"), Kafka: kafka,
+		Log: logger(t)}))(t)
 	t.Logf("%s, ready after %s", k.Describe(), time.Since(began))
 	t.Cleanup(func() {
 		if err := k.Close(); err != nil {
@@ -102,10 +98,7 @@ func write(t testing.TB, c *kgo.Client, topic string, partitions int32) {
 // leaders returns the leader of each partition of a topic.
 func leaders(t testing.TB, k *Kafka, topic string) (led []int32) {
 	t.Helper()
-	partitions, err := k.admin.Partitions(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	partitions := must.Get(k.admin.Partitions(t.Context(), 0))(t)
 	for _, p := range partitions {
 		if p.Topic == topic {
 			led = append(led, p.Leader)
@@ -116,9 +109,7 @@ func leaders(t testing.TB, k *Kafka, topic string) (led []int32) {
 
 func create(t testing.TB, k *Kafka, topics ...cluster.Topic) {
 	t.Helper()
-	if err := k.CreateTopics(t.Context(), topics); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.CreateTopics(t.Context(), topics))
 }
 
 // pids returns the ids of the running processes.
@@ -180,9 +171,7 @@ func TestThreeBrokersBreak(t *testing.T) {
 		t.Errorf("killing again: %v", err)
 	}
 	before := k.Brokers()
-	if err := k.StartBroker(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(t.Context(), 1))
 	took("started")
 	if led := leaders(t, k, "input"); !slices.Equal(led, []int32{1, 2, 3, 1, 2, 3}) || !slices.Equal(k.Brokers(), before) {
 		t.Errorf("started again, the leaders are %v, the brokers %v", led, k.Brokers())
@@ -197,9 +186,7 @@ func TestThreeBrokersBreak(t *testing.T) {
 		t.Errorf("stopped in order it left partitions without a leader: %v", changed)
 	}
 	write(t, c, "input", 6)
-	if err := k.StartBroker(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(t.Context(), 2))
 	took("started")
 	read(t, k, "input", 24)
 
@@ -266,10 +253,7 @@ func TestPauseAndMoves(t *testing.T) {
 	if err := k.exercise(t.Context(), "input"); err != nil { // the group input
 		t.Fatal(err)
 	}
-	was, err := k.admin.Coordinator(t.Context(), "input")
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(k.admin.Coordinator(t.Context(), "input"))(t)
 	for range 2 {
 		from, to, err := k.MoveCoordinator(t.Context(), "input")
 		now, asked := k.admin.Coordinator(t.Context(), "input")
@@ -279,9 +263,7 @@ func TestPauseAndMoves(t *testing.T) {
 		was = to
 	}
 
-	if err := k.PauseBroker(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.PauseBroker(t.Context(), 3))
 	write(t, c, "input", 4) // no other broker is affected
 	held := make(chan error, 1)
 	go func() {
@@ -309,9 +291,7 @@ func TestPauseAndMoves(t *testing.T) {
 	changed, err = k.StopBroker(t.Context(), 3)
 	atLeast(t, "stopping the reserved broker", changed, err, map[string]int{cluster.ChangeLeaderless: 2})
 	write(t, c, "input", 4)
-	if err := k.StartBroker(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.StartBroker(t.Context(), 3))
 	write(t, c, "dlq", 2)
 }
 
@@ -324,23 +304,16 @@ func TestTwoBrokers(t *testing.T) {
 		t.Errorf("there are %d processes and %d brokers", len(ids), len(k.Brokers()))
 	}
 	for number := range int32(2) {
-		if _, err := k.KillBroker(t.Context(), number+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(k.KillBroker(t.Context(), number+1))(t)
 		write(t, c, "input", 2)
-		if err := k.StartBroker(t.Context(), number+1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.StartBroker(t.Context(), number+1))
 	}
 }
 
 // features returns the feature levels of the cluster.
 func features(t testing.TB, c *kgo.Client) map[string]int16 {
 	t.Helper()
-	versions, err := kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	versions := must.Get(kmsg.NewPtrApiVersionsRequest().RequestWith(t.Context(), c))(t)
 	levels := map[string]int16{}
 	for _, feature := range versions.FinalizedFeatures {
 		levels[feature.Name] = feature.MaxVersionLevel
@@ -360,9 +333,7 @@ func TestOneBroker(t *testing.T) {
 	for _, end := range []func(context.Context, int32) (map[string]int, error){k.StopBroker, k.KillBroker} {
 		changed, err := end(t.Context(), 1)
 		atLeast(t, "stopping the only broker", changed, err, map[string]int{cluster.ChangeLeaderless: 2})
-		if err := k.StartBroker(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.StartBroker(t.Context(), 1))
 		write(t, c, "input", 2)
 	}
 	if _, _, err := k.MoveCoordinator(t.Context(), "group"); err == nil ||
@@ -404,9 +375,7 @@ func countJava(t testing.TB) int {
 // broker is stopped, that is reported.
 func TestPortInUse(t *testing.T) {
 	kafka := installation(t)
-	if err := Prepare(t.Context(), kafka, logger(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Prepare(t.Context(), kafka, logger(t)))
 	dir := t.TempDir()
 	starter := &noting{}
 	var first net.Listener
@@ -424,22 +393,14 @@ func TestPortInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	k, err := Start(t.Context(), Options{Brokers: 1, Dir: dir, Kafka: kafka, Starter: starter, Log: logger(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(Start(t.Context(), Options{Brokers: 1, Dir: dir, Kafka: kafka, Starter: starter, Log: logger(t)}))(t)
 	defer func() { _ = k.Close() }()
 	defer first.Close()
 	if len(starter.pids) != 2 || k.Brokers()[0].Address == first.Addr().String() {
 		t.Errorf("%d starts led to broker %s, with %s in use", len(starter.pids), k.Brokers()[0].Address, first.Addr())
 	}
-	if _, err := k.KillBroker(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	second, err := net.Listen("tcp", k.Brokers()[0].Address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(k.KillBroker(t.Context(), 1))(t)
+	second := must.Get(net.Listen("tcp", k.Brokers()[0].Address))(t)
 	defer second.Close()
 	if err := k.StartBroker(t.Context(), 1); !errors.Is(err, errPortInUse) ||
 		!strings.Contains(err.Error(), "another program listens on "+k.Brokers()[0].Address) {
@@ -450,9 +411,7 @@ func TestPortInUse(t *testing.T) {
 // A start that is interrupted leaves nothing running.
 func TestInterruptedStart(t *testing.T) {
 	kafka := installation(t)
-	if err := Prepare(t.Context(), kafka, logger(t)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Prepare(t.Context(), kafka, logger(t)))
 	ctx, cancel := context.WithCancel(t.Context())
 	starter := &noting{onStart: cancel}
 	if _, err := Start(ctx, Options{Brokers: 3, Dir: t.TempDir(), Kafka: kafka, Starter: starter,

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/wait"
 )
 
@@ -28,26 +29,18 @@ func TestCountConnections(t *testing.T) {
 
 // Counts of real connections: a connection that was not accepted yet counts, and so do the bytes sent to it.
 func TestConnections(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	port := listener.Addr().(*net.TCPAddr).Port
 	if open, _ := connections(port); open != 0 {
 		t.Fatalf("there are %d connections before the first", open)
 	}
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 	defer conn.Close()
 	if open, unread := connections(port); open != 1 || unread != 0 {
 		t.Errorf("%d connections, %d unread, want 1 and 0", open, unread)
 	}
-	if _, err := conn.Write([]byte("request")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write([]byte("request")))(t)
 	if open, unread := connections(port); open != 1 || unread != 1 {
 		t.Errorf("%d connections, %d unread, want 1 and 1", open, unread)
 	}
@@ -55,17 +48,12 @@ func TestConnections(t *testing.T) {
 
 func TestStandsStill(t *testing.T) {
 	cmd := exec.Command("/bin/sleep", "60")
-	ended, err := direct{}.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ended := must.Get(direct{}.Start(cmd))(t)
 	pid := cmd.Process.Pid
 	if standsStill(pid) {
 		t.Error("it stands still")
 	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
 	wait.Until(t, "the process stands still", func() bool { return standsStill(pid) })
 	_ = cmd.Process.Kill()
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {

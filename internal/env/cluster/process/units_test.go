@@ -18,6 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/ports"
+	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,9 +43,7 @@ func TestSettings(t *testing.T) {
 	} {
 		file := filepath.Join("testdata", name+".properties")
 		if *update {
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 		}
 		if want, err := os.ReadFile(file); err != nil || string(want) != text {
 			t.Errorf("the settings are not those in %s (%v); with -update they will be:\n%s", file, err, text)
@@ -65,9 +64,7 @@ dir=$(sed -n 's/^log.dirs=//p' "$settings")
 // meta.properties.
 func TestFormatted(t *testing.T) {
 	java := filepath.Join(t.TempDir(), "java")
-	if err := os.WriteFile(java, []byte(storageTool), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(java, []byte(storageTool), 0o755))
 	for _, file := range []string{"bootstrap.checkpoint",
 		"__cluster_metadata-0/00000000000000000000-0000000000.checkpoint", ""} {
 		t.Setenv("WRITES", file)
@@ -87,9 +84,7 @@ func TestFormatted(t *testing.T) {
 			t.Fatalf("%s: %v, and it is not there later", file, err)
 		}
 		for _, n := range again.nodes {
-			if err := n.lay(again); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, n.lay(again))
 			got, err := os.ReadFile(filepath.Join(n.dir, dataDir, file))
 			meta, _ := os.ReadFile(filepath.Join(n.dir, dataDir, metaFile))
 			if string(got) != "features\n" || !strings.Contains(string(meta), "cluster.id=abc\n") {
@@ -159,9 +154,7 @@ func TestDeath(t *testing.T) {
 			false},
 	} {
 		n := &node{number: 2, broker: true, log: filepath.Join(t.TempDir(), "log")}
-		if err := os.WriteFile(n.log, []byte(one.log), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(n.log, []byte(one.log), 0o644))
 		err := n.death(&process{err: errors.New("exit status 1")})
 		if errors.Is(err, errPortInUse) != one.port {
 			t.Errorf("a port is in use: %v, want %v: %v", !one.port, one.port, err)
@@ -196,14 +189,8 @@ func TestCompare(t *testing.T) {
 }
 
 func TestPorts(t *testing.T) {
-	free, err := ports.Free(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", address(free[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := must.Get(ports.Free(1))(t)
+	listener := must.Get(net.Listen("tcp", address(free[0])))(t)
 	if accepted, refused := accepts(free[0]); !accepted || refused {
 		t.Error("a port that is listened on does not accept")
 	}
