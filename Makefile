@@ -145,7 +145,7 @@ FOR      ?= 1h
 MEASURED := docs/data/completeness.json
 prove-library: build
 	-./dlqbench prove completeness --suite library --quiet --for $(FOR) --resume $(MEASURED)
-	$(GO) test ./internal/verify -run TestTheDocumentSaysWhatWasMeasured -update
+	UPDATE_GOLDEN=1 $(GO) test ./internal/verify -run TestTheDocumentSaysWhatWasMeasured
 
 # Which planted bugs of ordinary consumers the suite of dlqbench init names, in PARTS.
 SUITE_SEEDS ?= 5

@@ -88,7 +88,7 @@ func TestLettersAreTheseBytes(t *testing.T) {
 					dump(one.dialect.Prepare(letter)))
 			}
 			text := freshUUIDs(out.String())
-			golden(t, one.name, text)
+			checkGolden(t, one.name, text)
 		})
 	}
 }

@@ -53,7 +53,7 @@ func TestPipestreamLettersAreTheseBytes(t *testing.T) {
 		fmt.Fprintf(&out, "# %s\n%sopened %+v\nmissing %v\nprepared %s\n", c.name, dump(letter), opened, missing,
 			dump(Pipestream{}.Prepare(letter)))
 	}
-	golden(t, PipestreamName, out.String())
+	checkGolden(t, PipestreamName, out.String())
 }
 
 // TestAPipestreamLetterIsADlqMessage reads a dead letter with only the generated code, as any other program would.

@@ -2,9 +2,7 @@ package deadletter
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,10 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"pgregory.net/rapid"
 
-	"github.com/dlqbench/dlqbench/internal/testkit/must"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var sealedAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
@@ -71,20 +67,13 @@ func TestPlainLettersAreTheseBytes(t *testing.T) {
 	} {
 		fmt.Fprintf(&out, "# %s\n%s\n", c.name, dump(Plain{}.Seal(c.record, failure(c.reason))))
 	}
-	golden(t, PlainName, out.String())
+	checkGolden(t, PlainName, out.String())
 }
 
-// golden compares dead letters with those in the dialect's golden file.
-func golden(t *testing.T, dialect, letters string) {
+// checkGolden compares dead letters with those in the dialect's golden file.
+func checkGolden(t *testing.T, dialect, letters string) {
 	t.Helper()
-	path := filepath.Join("testdata", dialect+".golden")
-	if *update {
-		must.Do(t, os.WriteFile(path, []byte(letters), 0o600))
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if letters != string(want) {
-		t.Errorf("dead letters differ from %s:\n%s", path, letters)
-	}
+	golden.Check(t, filepath.Join("testdata", dialect+".golden"), letters)
 }
 
 func TestReasonsAreCutBetweenCharacters(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
@@ -37,7 +38,7 @@ func TestBenchReportGolden(t *testing.T) {
 				if extension == "html" { // compare the content, without style and script
 					got = got[strings.Index(got, "<main"):strings.Index(got, "<script>")]
 				}
-				compareGolden(t, filepath.Join("testdata", "bench-"+fixture+"."+extension), got)
+				golden.Check(t, filepath.Join("testdata", "bench-"+fixture+"."+extension), got)
 			})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
@@ -156,7 +157,7 @@ func TestBenchGolden(t *testing.T) {
 			t.Run(fixture+"."+extension, func(t *testing.T) {
 				var b strings.Builder
 				must.Do(t, to(&b, bench))
-				compareGolden(t, filepath.Join("testdata", fixture+"."+extension), b.String())
+				golden.Check(t, filepath.Join("testdata", fixture+"."+extension), b.String())
 			})
 		}
 	}

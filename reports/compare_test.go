@@ -19,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
 	"github.com/dlqbench/dlqbench/internal/stats"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
@@ -336,7 +337,7 @@ func TestCompareGolden(t *testing.T) {
 	} {
 		var b strings.Builder
 		must.Do(t, to(&b, c))
-		compareGolden(t, filepath.Join("testdata", "compare."+extension), b.String())
+		golden.Check(t, filepath.Join("testdata", "compare."+extension), b.String())
 	}
 	var b strings.Builder
 	if err := CompareTerminal(&b, c, true); err != nil || !strings.Contains(b.String(), "\x1b[") {

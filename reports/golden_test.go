@@ -2,10 +2,11 @@ package reports
 
 import (
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 )
 
 // TestGolden compares each format of each fixture with golden files. After an intended change run it with
@@ -18,40 +19,10 @@ func TestGolden(t *testing.T) {
 	for fixture, run := range fixtures() {
 		for extension, to := range formats {
 			t.Run(fixture+"."+extension, func(t *testing.T) {
-				compareGolden(t, filepath.Join("testdata", fixture+"."+extension), render(t, run, to))
+				golden.Check(t, filepath.Join("testdata", fixture+"."+extension), render(t, run, to))
 			})
 		}
 	}
-}
-
-func compareGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatalf("updating the golden file: %v", err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading the golden file (UPDATE_GOLDEN=1 writes it): %v", err)
-	}
-	if got == string(want) {
-		return
-	}
-	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-	for i := range max(len(gotLines), len(wantLines)) {
-		g, w := lineAt(gotLines, i), lineAt(wantLines, i)
-		if g != w {
-			t.Fatalf("%s differs from line %d on:\n got: %s\nwant: %s", path, i+1, g, w)
-		}
-	}
-}
-
-func lineAt(lines []string, i int) string {
-	if i < len(lines) {
-		return lines[i]
-	}
-	return "(no such line)"
 }
 
 // render returns the output of a renderer.

@@ -412,8 +412,11 @@ func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 		must.Do(t, json.Unmarshal([]byte(render(t, run, JSON)), &v))
 		run.Dir, run.Verdict = "", complete(run.Verdict) // NaN is 0 in the file
 		want, got := strings.Split(render(t, run, HTML), "\n"), strings.Split(render(t, Run{Verdict: &v}, HTML), "\n")
-		for i := range max(len(want), len(got)) {
-			g, w := lineAt(got, i), lineAt(want, i)
+		if len(got) != len(want) {
+			t.Fatalf("%s: made of verdict.json, it has %d lines, and had %d", name, len(got), len(want))
+		}
+		for i, w := range want {
+			g := got[i]
 			// JSON cannot hold bytes that are not UTF-8. They come back as the replacement character.
 			if w = strings.ReplaceAll(w, `\xff`, "\uFFFD"); g != w && !strings.Contains(w, "\uFFFD") {
 				t.Fatalf("%s: made of verdict.json, line %d is\n%s\nwhich was\n%s", name, i+1, g, w)

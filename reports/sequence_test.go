@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
@@ -45,7 +46,7 @@ func TestSequenceGolden(t *testing.T) {
 				Faults         []assertions.FaultResult
 			}
 			must.Do(t, json.Unmarshal(data, &told))
-			compareGolden(t, strings.TrimSuffix(path, ".json")+".svg", draw(t, &assertions.Verdict{Faults: told.Faults},
+			golden.Check(t, strings.TrimSuffix(path, ".json")+".svg", draw(t, &assertions.Verdict{Faults: told.Faults},
 				told.Counterexample))
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
@@ -97,7 +98,7 @@ func suiteFormats() map[string]func(io.Writer, Suite) error {
 func TestSuiteGolden(t *testing.T) {
 	for extension, to := range suiteFormats() {
 		t.Run(extension, func(t *testing.T) {
-			compareGolden(t, filepath.Join("testdata", "suite."+extension), renderSuite(t, fixtureSuite(), to))
+			golden.Check(t, filepath.Join("testdata", "suite."+extension), renderSuite(t, fixtureSuite(), to))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/dlqbench/dlqbench/assertions"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/reports/document"
 )
@@ -131,7 +132,7 @@ func TestTerminalWidths(t *testing.T) {
 				t.Errorf("%s at %d columns: the widest line has %d", name, columns, widest)
 			}
 			if name == "missed" && columns == 60 {
-				compareGolden(t, filepath.Join("testdata", "narrow.txt"), out.String())
+				golden.Check(t, filepath.Join("testdata", "narrow.txt"), out.String())
 			}
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/assertions/measure"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
@@ -21,7 +22,7 @@ import (
 
 func TestVerdictSchemaIsTheCommittedOne(t *testing.T) {
 	got := must.Get(generateVerdictSchema())(t)
-	compareGolden(t, "verdict.schema.json", string(got))
+	golden.Check(t, "verdict.schema.json", string(got))
 }
 
 // generateVerdictSchema generates the schema of verdict.json. It allows additional keys, see VerdictSchema.

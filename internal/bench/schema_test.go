@@ -1,9 +1,6 @@
 package bench
 
 import (
-	"bytes"
-	"flag"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,10 +8,9 @@ import (
 	"github.com/dlqbench/dlqbench/faults/kafka"
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/internal/schemagen"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
-
-var update = flag.Bool("update", false, "write the generated files again")
 
 // TestSchemaIsCurrent compares the stored schema with the Go types and their comments. go generate ./internal/bench
 // writes it.
@@ -30,11 +26,5 @@ func TestSchemaIsCurrent(t *testing.T) {
 		},
 		Parts: map[string]any{"FaultKafka": kafka.Kafka{Probability: 1}, "FaultNetwork": network.Network{Toxicity: 1}},
 	}))(t)
-	if *update {
-		must.Do(t, os.WriteFile("bench.schema.json", generated, 0o644))
-	}
-	kept := must.Get(os.ReadFile("bench.schema.json"))(t)
-	if !bytes.Equal(kept, generated) {
-		t.Error("bench.schema.json is not what the types and their comments say: run go generate ./internal/bench")
-	}
+	golden.Check(t, "bench.schema.json", string(generated))
 }

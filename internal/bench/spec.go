@@ -10,7 +10,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-//go:generate go test -run TestSchemaIsCurrent . -update
+//go:generate env UPDATE_GOLDEN=1 go test -run TestSchemaIsCurrent .
 
 //go:embed bench.schema.json
 var schemaText []byte

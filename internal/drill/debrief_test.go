@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,12 +18,11 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/testkit/browsertest"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/reports"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 // outcome is the outcome of a run in the folder.
 func outcome(dir string) *run.Outcome {
@@ -91,15 +89,7 @@ func TestDebrief(t *testing.T) {
 		if name == FileHTML { // compare the content, not style and script
 			got, _, _ = bytes.Cut(got[bytes.Index(got, []byte("<main")):], []byte("</main>"))
 		}
-		golden := filepath.Join("testdata", name)
-		if *update {
-			must.Do(t, os.WriteFile(golden, got, 0o644))
-		}
-		want, err := os.ReadFile(golden)
-		must.Do(t, err)
-		if string(got) != string(want) {
-			t.Errorf("%s is not as in testdata; look at it, then write it again with -update:\n%s", name, got)
-		}
+		golden.Check(t, filepath.Join("testdata", name), string(got))
 	}
 	markdown, page, err := s.Debrief()
 	must.Do(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/dlqbench/dlqbench/scenarios"
 )
 
-//go:generate go test -run TestSchemaIsCurrent . -update
+//go:generate env UPDATE_GOLDEN=1 go test -run TestSchemaIsCurrent .
 
 //go:embed gate.schema.json
 var schemaText []byte

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/deadletter"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -669,24 +669,11 @@ func TestContractsFitHabits(t *testing.T) {
 			for _, one := range l.odd {
 				got += "# odd: " + one + "\n"
 			}
-			golden(t, name, got)
+			golden.Check(t, filepath.Join("testdata", name+".golden"), got)
 			if _, err := l.file(); err != nil {
 				t.Errorf("the subject file with it is refused: %v", err)
 			}
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		must.Do(t, os.MkdirAll("testdata", 0o755))
-		must.Do(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want := must.Get(os.ReadFile(path))(t)
-	if got != string(want) {
-		t.Errorf("it is\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/internal/testkit/promtest"
 	"github.com/dlqbench/dlqbench/reports"
@@ -171,8 +172,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPage compares the page as it is served. The dashboard in docs/grafana is checked against it, too. After an
-// intended change, run it with UPDATE_GOLDEN=1.
+// TestPage compares the page as it is served. The dashboard in docs/grafana is checked against it, too.
 func TestPage(t *testing.T) {
 	m := New("v1")
 	update, _ := m.Watch()
@@ -181,17 +181,7 @@ func TestPage(t *testing.T) {
 	update(one)
 	page := httptest.NewRecorder()
 	m.Handler().ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	const path = "testdata/page.txt"
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		must.Do(t, os.WriteFile(path, page.Body.Bytes(), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading the golden file (UPDATE_GOLDEN=1 writes it): %v", err)
-	}
-	if page.Body.String() != string(want) {
-		t.Errorf("the page is\n%s\nwant\n%s", page.Body, want)
-	}
+	golden.Check(t, "testdata/page.txt", page.Body.String())
 }
 
 // docs/live.md lists exactly the existing metrics, with type and help.

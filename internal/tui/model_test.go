@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,25 +17,14 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/drill"
-	"github.com/dlqbench/dlqbench/internal/testkit/must"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/reports"
 )
 
-// compareGolden compares a screen with its golden file. After an intended change, run it with UPDATE_GOLDEN=1 and read
-// the difference.
+// compareGolden compares a screen with its golden file.
 func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
-	path := filepath.Join("testdata", name+".txt")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		must.Do(t, os.WriteFile(path, []byte(got+"\n"), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading the golden file (UPDATE_GOLDEN=1 writes it): %v", err)
-	}
-	if got+"\n" != string(want) {
-		t.Errorf("the screen is\n%s\nwant\n%s", got, want)
-	}
+	golden.Check(t, filepath.Join("testdata", name+".txt"), got+"\n")
 }
 
 // at is a snapshot of a run after the given number of seconds, with a fault in force.

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,10 +8,9 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/internal/scaffold"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
-
-var update = flag.Bool("update", false, "write the documents' tables again, and drop what does not hold any more")
 
 const (
 	measuredFile = "../../docs/data/completeness.json"
@@ -96,7 +94,7 @@ func TestMeasuredAcrossPods(t *testing.T) {
 }
 
 // The tables of docs/proof must match docs/data, and no row there may belong to a bug or a scenario that has changed
-// since.
+// since, or there are new runs: UPDATE_GOLDEN=1 writes the tables again, and drops what does not hold any more.
 func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 	measured := measuredAt(t, measuredFile)
 	want := map[string]string{measuredFile: written(t, measured)}
@@ -109,12 +107,7 @@ func TestTheDocumentSaysWhatWasMeasured(t *testing.T) {
 	}
 	want[podsDocument] = withMeasured(t, podsDocument, "pods", measured.PodsTable())
 	for path, text := range want {
-		if *update {
-			must.Do(t, os.WriteFile(path, []byte(text), 0o644))
-		} else if fileText(t, path) != text {
-			t.Errorf("%s: bugs or scenarios have changed, or there are new runs: go test ./internal/verify -run "+
-				"TestTheDocumentSaysWhatWasMeasured -update", path)
-		}
+		golden.Check(t, path, text)
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,12 +12,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 	"github.com/dlqbench/dlqbench/store"
 	"github.com/dlqbench/dlqbench/store/open"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -255,14 +252,7 @@ func TestEntriesAreShown(t *testing.T) {
 	encoder := json.NewEncoder(&out)
 	encoder.SetIndent("", "  ")
 	must.Do(t, encoder.Encode(NewView(entry)))
-	golden := filepath.Join("testdata", "shown.golden")
-	if *update {
-		must.Do(t, os.WriteFile(golden, []byte(out.String()), 0o644))
-	}
-	want := must.Get(os.ReadFile(golden))(t)
-	if out.String() != string(want) {
-		t.Errorf("shown as\n%s\nwant\n%s", out.String(), want)
-	}
+	golden.Check(t, filepath.Join("testdata", "shown.golden"), out.String())
 	if strings.Contains(out.String()[:strings.LastIndex(out.String(), "---")], "\x1b") {
 		t.Error("control characters reach the terminal")
 	}

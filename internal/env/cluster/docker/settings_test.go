@@ -1,18 +1,14 @@
 package docker
 
 import (
-	"flag"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/dlqbench/dlqbench/internal/testkit/must"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // The whole environment of broker 2 of 3. The image drops all its own defaults, so a missing setting is as serious
 // as a wrong one.
@@ -22,14 +18,7 @@ func TestSettings(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		lines.WriteString(name + "=" + environment[name] + "\n")
 	}
-	golden := filepath.Join("testdata", "broker-2-of-3.env")
-	if *update {
-		must.Do(t, os.WriteFile(golden, []byte(lines.String()), 0o644))
-	}
-	want := must.Get(os.ReadFile(golden))(t)
-	if lines.String() != string(want) {
-		t.Errorf("the environment is\n%s\nwant\n%s", lines.String(), want)
-	}
+	golden.Check(t, filepath.Join("testdata", "broker-2-of-3.env"), lines.String())
 }
 
 // A small cluster asks for no more replicas than it has brokers, and tolerates the loss of one only if there are

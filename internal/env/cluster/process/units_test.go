@@ -2,7 +2,6 @@ package process
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -18,12 +17,11 @@ import (
 	"github.com/dlqbench/dlqbench/internal/env/cluster/admin"
 	"github.com/dlqbench/dlqbench/internal/env/cluster/install"
 	"github.com/dlqbench/dlqbench/internal/env/ports"
+	"github.com/dlqbench/dlqbench/internal/testkit/golden"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // layout returns the settings of all nodes of a cluster, as text.
 func layout(brokers int, version install.Version) string {
@@ -41,13 +39,7 @@ func TestSettings(t *testing.T) {
 		"one-4.1": layout(1, install.Version{Major: 4, Minor: 1}), "two-4.0": layout(2, install.Version{Major: 4, Minor: 0}),
 		"three-3.9": layout(3, install.Version{Major: 3, Minor: 9}),
 	} {
-		file := filepath.Join("testdata", name+".properties")
-		if *update {
-			must.Do(t, os.WriteFile(file, []byte(text), 0o644))
-		}
-		if want, err := os.ReadFile(file); err != nil || string(want) != text {
-			t.Errorf("the settings are not those in %s (%v); with -update they will be:\n%s", file, err, text)
-		}
+		golden.Check(t, filepath.Join("testdata", name+".properties"), text)
 	}
 }
 
