@@ -34,18 +34,19 @@ func connections(port int) (open, unread int) {
 	return open, unread
 }
 
-// countConnections reads lines like
+// countConnections reads lines like those below. While other connections come and go, the system may list one twice.
 //
 //	sl  local_address rem_address   st tx_queue rx_queue …
 //	0: 0100007F:71A4 0100007F:D2F0 01 00000000:0000002A …
 func countConnections(table string, port int) (open, unread int) {
 	const established = "01"
-	local := fmt.Sprintf(":%04X", port)
+	local, seen := fmt.Sprintf(":%04X", port), map[string]bool{}
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[3] != established || !strings.HasSuffix(fields[1], local) {
+		if len(fields) < 5 || fields[3] != established || !strings.HasSuffix(fields[1], local) || seen[fields[1]+fields[2]] {
 			continue
 		}
+		seen[fields[1]+fields[2]] = true
 		open++
 		if _, received, found := strings.Cut(fields[4], ":"); found && strings.Trim(received, "0") != "" {
 			unread++

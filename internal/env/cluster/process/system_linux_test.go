@@ -19,8 +19,10 @@ func TestCountConnections(t *testing.T) {
    3: 0100007F:D2F0 0100007F:71A4 01 00000000:0000002A 00:00000000 00000000     0        0 4 1 0
    4: 0100007F:71A4 0100007F:D2F4 06 00000000:00000001 00:00000000 00000000     0        0 0 1 0
 `
-	if open, unread := countConnections(table, 0x71A4); open != 2 || unread != 1 {
-		t.Errorf("%d connections, %d with something unread, want 2 and 1", open, unread)
+	for what, listed := range map[string]string{"as it is": table, "with its rows twice": table + table} {
+		if open, unread := countConnections(listed, 0x71A4); open != 2 || unread != 1 {
+			t.Errorf("%s: %d connections, %d with something unread, want 2 and 1", what, open, unread)
+		}
 	}
 	if open, unread := countConnections("", 1); open != 0 || unread != 0 {
 		t.Error("an empty table has connections")
