@@ -304,8 +304,8 @@ schemas:
 	$(GO) generate ./scenarios ./reports ./internal/gate ./internal/bench
 
 # The pages of docs/invariants and docs/faults, from what dlqbench explain says.
-docs: build
-	./dlqbench explain --pages docs
+docs:
+	UPDATE_GOLDEN=1 $(GO) test -run TestPagesSayWhatExplainSays ./cmd/dlqbench
 
 clean:
 	rm -rf dlqbench runs dist

@@ -14,8 +14,7 @@ import (
 )
 
 func (a *app) explainCommand() *cobra.Command {
-	var docs string
-	command := &cobra.Command{
+	return &cobra.Command{
 		Use: "explain INVARIANT|FAULT|ANOMALY", Short: "Explain an invariant, an anomaly or a fault", Args: takes(0, 1),
 		Example: `  dlqbench explain commit-after-dlq
   dlqbench explain network.latency
@@ -24,9 +23,6 @@ func (a *app) explainCommand() *cobra.Command {
 			return explained(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			if docs != "" {
-				return writePages(docs)
-			}
 			if len(args) == 0 {
 				fmt.Fprintln(a.stdout, "There is an explanation for:\n  "+strings.Join(explained(), "\n  "))
 				return nil
@@ -39,9 +35,6 @@ func (a *app) explainCommand() *cobra.Command {
 			return err
 		},
 	}
-	command.Flags().StringVar(&docs, "pages", "", "write a page for every invariant and fault below this folder")
-	_ = command.Flags().MarkHidden("pages") // the flag was just defined
-	return command
 }
 
 func explanation(name string) (string, bool) {

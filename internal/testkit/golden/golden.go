@@ -16,11 +16,14 @@ func Check(t testing.TB, path, got string) {
 			t.Fatal(err)
 		}
 	}
-	want := string(must.Get(os.ReadFile(path))(t))
-	if got == want {
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("reading what it is compared with (UPDATE_GOLDEN=1 writes it): %v", err)
+	}
+	if got == string(want) {
 		return
 	}
-	gotLines, wantLines := strings.Split(got+"\n(end)", "\n"), strings.Split(want+"\n(end)", "\n")
+	gotLines, wantLines := strings.Split(got+"\n(end)", "\n"), strings.Split(string(want)+"\n(end)", "\n")
 	for i := range min(len(gotLines), len(wantLines)) {
 		if gotLines[i] != wantLines[i] {
 			t.Errorf("%s differs from line %d on (UPDATE_GOLDEN=1 writes it again):\n got: %s\nwant: %s\n\nall of it:\n%s",
