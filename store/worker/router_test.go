@@ -116,13 +116,19 @@ func TestDeadLettersThatComeAgainAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestNothingIsCommittedWhileTheStoreRefuses(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, 1)
+// refusing returns a router's configuration with a store that refuses everything until it is set otherwise.
+func (b *bench) refusing() (RouterConfig, *faultyStore) {
 	there := &faultyStore{Store: b.store}
 	there.set(func([]store.Entry) error { return errors.New("connection reset by peer") })
 	config := b.routerConfig()
 	config.Store = there
+	return config, there
+}
+
+func TestNothingIsCommittedWhileTheStoreRefuses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 1)
+	config, there := b.refusing()
 	for i := range 40 {
 		b.produce(letter(0, i, "timeout"))
 	}
@@ -144,10 +150,7 @@ func TestNothingIsCommittedWhileTheStoreRefuses(t *testing.T) {
 func TestAStoppedRouterDoesNotWaitForItsStore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 1)
-	there := &faultyStore{Store: b.store}
-	there.set(func([]store.Entry) error { return errors.New("connection reset by peer") })
-	config := b.routerConfig()
-	config.Store = there
+	config, there := b.refusing()
 	b.produce(letter(0, 0, "timeout"))
 	stop := b.route(config)
 	b.eventually("it is tried again and again", func() bool { return there.times() > 2 })
@@ -162,10 +165,7 @@ func TestAStoppedRouterDoesNotWaitForItsStore(t *testing.T) {
 func TestPartitionsMoveAwayFromARouterThatWaits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 2)
-	there := &faultyStore{Store: b.store}
-	there.set(func([]store.Entry) error { return errors.New("connection reset by peer") })
-	waiting := b.routerConfig()
-	waiting.Store = there
+	waiting, there := b.refusing()
 	for i := range 100 {
 		b.produce(letter(int32(i%2), i, "timeout"))
 	}
