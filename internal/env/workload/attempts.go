@@ -55,7 +55,8 @@ type Attempts struct {
 	mu sync.Mutex // for replacing changes
 
 	// spans is nil if each call is an attempt.
-	spans *spans
+	spans   *spans
+	batches batchIDs
 }
 
 // recordState is the state of a record: the number of all its attempts, of those that the plan counts, and whether it
@@ -366,18 +367,30 @@ func (a *Attempts) use(e *history.Event, one foreseen) {
 	}
 }
 
+// RuleTogether is Rule for a call that is an attempt at each of several records. They have one answer, and the one that
+// it is about is returned with it.
+func (a *Attempts) RuleTogether(caller Caller, events []history.Event) (ruling Ruling, of int, ended Waited) {
+	if ended := a.delay(caller); ended != Elapsed {
+		return Ruling{Outcome: history.OutcomeTimeout}, 0, ended
+	}
+	ruling, of = a.Together(events)
+	return ruling, of, Elapsed
+}
+
 // DecideTogether is Decide for a call that is an attempt at each of several records. They have one answer, and the one
 // that it is about is returned with it. If the answer can have a part for each (apart), it may have one, and of is -1.
 func (a *Attempts) DecideTogether(caller Caller, events []history.Event, apart bool) (
 	rulings []Ruling, of int, ended Waited) {
-	if ended := a.delay(caller); ended != Elapsed {
-		return []Ruling{{Outcome: history.OutcomeTimeout}}, 0, ended
-	}
 	if apart {
+		if ended := a.delay(caller); ended != Elapsed {
+			return []Ruling{{Outcome: history.OutcomeTimeout}}, 0, ended
+		}
 		rulings, of = a.apart(events)
 	} else {
 		rulings = make([]Ruling, 1)
-		rulings[0], of = a.Together(events)
+		if rulings[0], of, ended = a.RuleTogether(caller, events); ended != Elapsed {
+			return rulings, of, ended
+		}
 	}
 	if of >= 0 && rulings[0].Outcome == history.OutcomeTimeout {
 		ended = rulings[0].Hang(caller)

@@ -75,7 +75,6 @@ type Stub struct {
 	spoken    atomic.Bool  // a client sent something after its handshake
 	secured   atomic.Int64 // connections by TLS to a stub without it
 	serving   sync.WaitGroup
-	batches   batchIDs
 	// handling is held for reading by each request that is being answered.
 	handling   sync.RWMutex
 	handshakes faulty

@@ -13,34 +13,10 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/samples"
 )
-
-// batchIDs are the producer ids of the calls under way: the lowest that are free, so that the judge has few of them.
-type batchIDs struct {
-	mu   sync.Mutex
-	used []bool
-}
-
-func (b *batchIDs) take() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	at := slices.Index(b.used, false)
-	if at < 0 {
-		at, b.used = len(b.used), append(b.used, false)
-	}
-	b.used[at] = true
-	return history.FirstBatch + int64(at)
-}
-
-func (b *batchIDs) free(id int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.used[id-history.FirstBatch] = false
-}
 
 // batch returns the part of a call's body that has the ids of its records, nil if it is not there.
 func (c *Calls) batch(r *call) []byte {
@@ -126,8 +102,7 @@ func (s *Stub) list(body []byte, record int32) (list []json.RawMessage) {
 
 // together answers a call that is an attempt at each record of a batch.
 func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn, b batch) {
-	id := s.batches.take()
-	defer s.batches.free(id)
+	id := s.BeginBatch()
 	if b.hidden {
 		b.records = append(b.records, history.None)
 	}
@@ -159,7 +134,7 @@ func (s *Stub) together(w http.ResponseWriter, r *call, route *Route, conn *Conn
 		}
 		s.End(e, ended == Gone)
 	}
-	s.endBatch(&events[0], ruling.Outcome == history.OutcomeSuccess)
+	s.EndBatch(&events[0], ruling.Outcome == history.OutcomeSuccess)
 	s.give(w, r, route, conn, &events[of], &answer)
 }
 
@@ -170,18 +145,5 @@ func (s *Stub) endEach(events []history.Event, rulings []Ruling, ended Waited) {
 		e.Outcome, e.Code = rulings[i].Outcome, int16(s.answers[s.cfg.Plan.ErrorText][rulings[i].Outcome].status)
 		s.End(e, ended == Gone)
 	}
-	s.endBatch(&events[0], true)
-}
-
-// endBatch records the end of the transaction that a call for several records is.
-func (s *Stub) endBatch(of *history.Event, success bool) {
-	e := history.New(history.KindTxnEndRequest, s.cfg.Clock.Now())
-	e.Op, e.Instance, e.Run, e.N = s.cfg.Ops.Add(1), of.Instance, of.Run, 0
-	e.ProducerID, e.ProducerEpoch = of.ProducerID, of.ProducerEpoch
-	if success {
-		e.N = 1
-	}
-	s.cfg.Sink.Record(e)
-	e.Kind, e.Time = history.KindTxnEndResponse, s.cfg.Clock.Now()
-	s.cfg.Sink.Record(e)
+	s.EndBatch(&events[0], true)
 }
