@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/env/workload"
 )
 
 // backend is the state of what the server answers, guarded by the session's mutex.
@@ -25,29 +24,24 @@ type backend struct {
 	status byte
 	failed bool
 	key    []byte // for a request to cancel
-	// attempt is the one that is open, nil for none.
-	attempt *attempt
+	// open is what has begun and not ended, nil for nothing.
+	open *transaction
+	// savepoints is the number of savepoints of the transaction, and since that of its attempts before the last one.
+	savepoints, since int
 	// answer is what replaces the error of a statement that was made to fail; forced counts them.
 	answer *planned
 	forced int
+	// undoing: what the server answers to the tap's own ROLLBACK is not forwarded, but for the state that it leads to.
+	undoing bool
 	// losing: a commit was carried out, and is not answered. left: the subject has left.
 	losing, left bool
-}
-
-// attempt is an attempt that has begun.
-type attempt struct {
-	event  history.Event
-	ruling workload.Ruling
-	// lost: its commit is to stay unanswered.
-	lost bool
-	// undone: the subject rolled back.
-	undone bool
 }
 
 // planned is an error in the place of the server's, which quotes name.
 type planned struct {
 	Error
-	name string
+	name    string
+	outcome history.Outcome
 }
 
 // maxHeld bounds what is held back until it is known whether a commit is lost.
@@ -108,19 +102,26 @@ func (s *session) answered(kind byte, raw []byte, out *answers) []byte {
 			b.pending = b.pending[1:]
 		}
 	case 'C':
+		if b.undoing {
+			return nil
+		}
 		s.completed(string(bytes.TrimRight(body, "\x00")))
 	case 'E':
 		raw = s.refused(raw)
 	case 'Z':
+		if len(b.pending) > 1 && b.pending[1] == undo {
+			b.pending, b.undoing = b.pending[1:], true
+			return nil
+		}
 		s.ready(body)
 	}
-	out.hold = b.losing || b.attempt != nil && b.attempt.lost && kind != 'Z' && len(out.held) < maxHeld
+	out.hold = b.losing || b.open != nil && b.open.lost && kind != 'Z' && len(out.held) < maxHeld
 	return raw
 }
 
 // completed: a statement was carried out.
 func (s *session) completed(tag string) {
-	open := s.back.attempt
+	open := s.back.open
 	switch {
 	case open == nil:
 	case tag == "ROLLBACK":
@@ -136,14 +137,17 @@ func (s *session) completed(tag string) {
 // ready: everything up to a Sync or a Query is answered.
 func (s *session) ready(body []byte) {
 	b := &s.back
-	b.failed = false
+	b.failed, b.undoing = false, false
 	if len(body) > 0 {
 		b.status = body[0]
+	}
+	if b.status == 'I' {
+		b.savepoints, b.since = 0, 0
 	}
 	if len(b.pending) > 0 { // there is none when a connection begins
 		b.pending = b.pending[1:]
 	}
-	if open := b.attempt; open != nil {
+	if open := b.open; open != nil {
 		switch {
 		case b.status == 'T':
 			open.undone = false // only to a savepoint
@@ -170,31 +174,14 @@ func (s *session) refused(raw []byte) []byte {
 	answer := b.answer
 	b.answer = nil
 	if answer == nil || !strings.Contains(said.Message, answer.name) {
-		s.end(s.tap.outcomeOf(said.Code), false)
+		s.fail(s.tap.outcomeOf(said.Code))
 		return raw
 	}
-	if b.attempt != nil {
-		s.end(b.attempt.ruling.Outcome, false)
-	}
+	s.fail(answer.outcome)
 	if encoded, err := answer.response().Encode(nil); err == nil {
 		return encoded
 	}
 	return raw
-}
-
-// end ends the open attempt, if there is one. One whose subject has left got no answer, whatever the server did. The
-// caller holds the mutex.
-func (s *session) end(outcome history.Outcome, gone bool) {
-	open := s.back.attempt
-	if open == nil {
-		return
-	}
-	if s.back.left {
-		outcome, gone = history.OutcomeTimeout, true
-	}
-	s.back.attempt = nil
-	open.event.Outcome = outcome
-	s.tap.End(&open.event, gone)
 }
 
 // abandon ends an attempt that neither side carries on: the subject left, or the server.
@@ -227,7 +214,7 @@ func (t *Tap) outcomeOf(state string) history.Outcome {
 func (t *Tap) planned(outcome history.Outcome) *planned {
 	one := t.cfg.Errors[outcome]
 	one.Message = strings.ReplaceAll(t.FailureText(outcome, one.Message), "\x00", "")
-	return &planned{Error: one}
+	return &planned{Error: one, outcome: outcome}
 }
 
 func (p *planned) response() *pgproto3.ErrorResponse {

@@ -7,6 +7,7 @@
 //	subject:  ── BEGIN ── INSERT (id) ── COMMIT ──────────────── read the answer ──
 //	tap:               start ▲ decide        committed ▲ end ▲ write
 //
-// COPY passes through; so do connections for replication. Data is neither trusted nor kept: a message is decoded only
-// if it can concern an attempt, and up to a limit.
+// With Config.Batch it is an attempt at each record whose id it has, and rows of COPY count; without it, COPY passes
+// through. So do connections for replication. Data is neither trusted nor kept: a message is decoded only if it can
+// concern an attempt, and up to a limit.
 package pgtap

@@ -23,6 +23,7 @@ type frontend struct {
 	skips  bool
 	buffer []byte
 	out    *bufio.Writer
+	pipeline
 }
 
 // maxStatements bounds the prepared statements that are remembered. Beyond it, those that were not used last are
@@ -60,42 +61,54 @@ func (s *session) forwardOne(reader *bufio.Reader) error {
 	if err != nil {
 		return err
 	}
-	out := s.front.out
-	if !decodable(m.kind) || m.size > maxDecoded {
+	if err := s.reaches(m); err != nil {
+		return err
+	}
+	if s.front.holds || s.decodable(m.kind) && m.size <= maxDecoded {
+		err = s.forwardRead(reader, m)
+	} else {
 		if m.kind == 'S' || m.kind == 'Q' || m.kind == 'F' {
 			s.expect(m.kind)
 		}
-		if _, err := io.CopyN(out, reader, int64(m.size)); err != nil {
-			return err
-		}
-	} else {
-		raw, err := read(reader, m, s.front.buffer)
-		s.front.buffer = raw[:0]
-		if err != nil {
-			return err
-		}
-		if cap(s.front.buffer) > 1<<20 {
-			s.front.buffer = nil
-		}
-		raw, err = s.look(m.kind, raw)
-		if err != nil {
-			return err
-		}
-		if m.kind == 'Q' {
-			s.expect(m.kind)
-		}
-		if _, err := out.Write(raw); err != nil {
-			return err
-		}
+		_, err = io.CopyN(s.front.out, reader, int64(m.size))
 	}
-	if reader.Buffered() >= headLen {
-		return nil // more is to come at once
+	if err == nil && s.front.undoes && (m.kind == 'S' || m.kind == 'Q') {
+		err = s.undo()
 	}
-	return out.Flush()
+	if err != nil || reader.Buffered() >= headLen {
+		return err // more is to come at once
+	}
+	return s.front.out.Flush()
+}
+
+// forwardRead reads a message, and forwards it or what is sent in its place.
+func (s *session) forwardRead(reader *bufio.Reader, m message) error {
+	raw, err := read(reader, m, s.front.buffer)
+	s.front.buffer = raw[:0]
+	if err != nil {
+		return err
+	}
+	if cap(s.front.buffer) > 1<<20 {
+		s.front.buffer = nil
+	}
+	if raw, err = s.look(m.kind, raw); err != nil {
+		return err
+	}
+	if s.front.holds {
+		s.front.held = append(s.front.held, raw...)
+		return nil
+	}
+	if m.kind == 'Q' {
+		s.expect(m.kind)
+	}
+	_, err = s.front.out.Write(raw)
+	return err
 }
 
 // decodable reports whether a message may concern an attempt.
-func decodable(kind byte) bool { return kind == 'Q' || kind == 'P' || kind == 'B' || kind == 'C' }
+func (s *session) decodable(kind byte) bool {
+	return bytes.IndexByte([]byte("QPBC"), kind) >= 0 || s.front.copies != nil && (kind == 'd' || kind == 'c')
+}
 
 // look looks at a message and returns what is sent in its place. A message that can't be decoded is forwarded as it
 // came: the server refuses it.
@@ -114,6 +127,10 @@ func (s *session) look(kind byte, raw []byte) ([]byte, error) {
 			clear(s.front.statements)
 		}
 		s.front.statements[string(name)] = s.tap.described(text)
+	case 'd':
+		s.copied(body)
+	case 'c':
+		return s.copyDone(raw)
 	case 'C':
 		if len(body) > 1 && body[0] == 'S' {
 			name, _, _ := bytes.Cut(body[1:], []byte{0})
@@ -131,121 +148,100 @@ func (s *session) look(kind byte, raw []byte) ([]byte, error) {
 		}
 		destination := string(portal)
 		return s.statement(used, rest, raw, func(name string) pgproto3.FrontendMessage {
-			s.front.skips = true
 			return &pgproto3.Bind{DestinationPortal: destination, PreparedStatement: name}
 		})
 	}
 	return raw, nil
 }
 
-// statement begins an attempt if the statement, with its parameters, has a record's id, and returns what is sent in the
-// place of raw: raw itself, or what fails makes a name into a message that fails.
+// statement begins attempts at the records whose ids the statement has, with its parameters. It returns what is sent in
+// the place of raw: raw itself, or what fails makes a name into, a message that fails.
 func (s *session) statement(used statement, data, raw []byte,
 	fails func(name string) pgproto3.FrontendMessage) ([]byte, error) {
-	if !used.writes || s.front.skips {
+	if s.front.skips {
 		return raw, nil
 	}
-	record := used.record
-	if record == history.None {
-		record = s.tap.find(data)
+	records := s.recordsOf(used, data)
+	if len(records) == 0 && used.control == (control{}) {
+		return raw, nil
 	}
-	if record == history.None {
-		if used.changes {
-			s.tap.unseen.Add(1)
+	if !s.front.holds {
+		if err := s.settle(); err != nil {
+			return nil, err
 		}
+	}
+	if !s.mayBegin(records, used) {
 		return raw, nil
 	}
-	if states := s.tap.cfg.Parameters; states != nil && !states.Match(data) {
+	decides, all := true, true
+	if s.tap.cfg.Batch {
+		decides, all = s.follow(used, records, raw)
+	}
+	if len(records) > 0 {
+		s.join(records, used)
+	}
+	if !decides {
 		return raw, nil
 	}
-	if err := s.settle(); err != nil {
-		return nil, err
-	}
-	if !s.mayBegin(record, used) {
-		return raw, nil
-	}
-	answer, err := s.begin(record, used)
+	answer, _, err := s.decide(all)
 	if err != nil || answer == nil {
 		return raw, err
 	}
+	s.front.skips = raw[0] == 'B'
+	s.front.undoes = s.tap.cfg.Batch && len(records) == 0
+	return fails(s.force(answer)).Encode(nil)
+}
+
+// recordsOf returns the records whose ids a statement has that can begin attempts: without Config.Batch, the first.
+func (s *session) recordsOf(used statement, data []byte) (records []int32) {
+	if !used.writes {
+		return nil
+	}
+	switch record := used.record; {
+	case s.tap.cfg.Batch:
+		records = s.tap.all(data)
+	case record != history.None:
+		records = []int32{record}
+	default:
+		if record = s.tap.find(data); record != history.None {
+			records = []int32{record}
+		}
+	}
+	if len(records) == 0 && used.changes {
+		s.tap.unseen.Add(1)
+	}
+	if states := s.tap.cfg.Parameters; states != nil && !states.Match(data) {
+		return nil
+	}
+	return records
+}
+
+// force returns the name of a statement that does not exist, whose error becomes the answer.
+func (s *session) force(answer *planned) string {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.back.forced++
-	name := fmt.Sprintf("%s-%d", forcedName, s.back.forced)
-	answer.name = name
+	answer.name = fmt.Sprintf("%s-%d", forcedName, s.back.forced)
 	s.back.answer = answer
-	s.mu.Unlock()
-	return fails(name).Encode(nil)
+	return answer.name
 }
 
 // forcedName begins the names of the statements that do not exist, which are executed in the place of those that are to
 // fail. The server's error quotes it.
 const forcedName = "dlqbench-planned"
 
-// mayBegin reports whether a statement begins an attempt: none is open, and the transaction has not failed.
-func (s *session) mayBegin(record int32, used statement) bool {
+// mayBegin reports whether a statement can begin attempts: the transaction has not failed, and is open for others.
+func (s *session) mayBegin(records []int32, used statement) bool {
 	s.mu.Lock()
-	open, failed := s.back.attempt, s.back.failed || s.back.status == 'E'
+	open, failed := s.back.open, s.back.failed || s.back.status == 'E'
 	s.mu.Unlock()
-	if open != nil && open.event.Record != record {
-		s.tap.Several(int16(s.client.Instance()), open.event.Run, func() string { return used.told })
+	if open == nil || s.tap.cfg.Batch {
+		return !failed
 	}
-	return open == nil && !failed
-}
-
-// begin begins an attempt, and returns what answers it in the server's place; nil, if the server does.
-func (s *session) begin(record int32, used statement) (*planned, error) {
-	event := s.client.Attempt(s.tap.cfg.Clock.Now())
-	event.Text = used.told
-	s.tap.Begin(&event, record, true)
-	event.Text = ""
-	ruling, ended := s.tap.Rule(s, &event)
-	event.Outcome = ruling.Outcome
-	if ended != workload.Elapsed {
-		s.tap.End(&event, ended == workload.Gone)
-		return nil, errOver
+	if first := open.attempts[0].event; first.Record != records[0] {
+		s.tap.Several(int16(s.client.Instance()), first.Run, func() string { return used.told })
 	}
-	if s.wasCanceled() {
-		return s.cancel(&event), nil
-	}
-	unanswered := ruling.Outcome == history.OutcomeTimeout || ruling.Outcome == history.OutcomeReset
-	open := &attempt{event: event, ruling: ruling, lost: unanswered && s.tap.cfg.LoseCommits}
-	if unanswered && !open.lost {
-		return s.leave(open)
-	}
-	s.mu.Lock()
-	s.back.attempt = open
-	s.mu.Unlock()
-	if ruling.Outcome == history.OutcomeSuccess || open.lost {
-		return nil, nil
-	}
-	return s.tap.planned(ruling.Outcome), nil
-}
-
-// leave ends an attempt without an answer: after its wait, or at once with a reset. If the subject canceled its
-// statement meanwhile, that is answered.
-func (s *session) leave(open *attempt) (*planned, error) {
-	if open.ruling.Outcome == history.OutcomeReset {
-		s.tap.End(&open.event, false)
-		_ = s.client.SetLinger(0) // without lingering, closing sends RST instead of FIN
-		return nil, errOver
-	}
-	// The subject's statement was not sent; those before it in the transaction were.
-	if err := s.front.out.Flush(); err != nil {
-		return nil, err
-	}
-	ended := open.ruling.Hang(s)
-	if s.wasCanceled() {
-		return s.cancel(&open.event), nil
-	}
-	s.tap.End(&open.event, ended == workload.Gone)
-	return nil, errOver
-}
-
-// cancel ends an attempt whose statement the subject canceled, and returns the server's answer to that.
-func (s *session) cancel(event *history.Event) *planned {
-	event.Outcome = history.OutcomeTimeout
-	s.tap.End(event, true)
-	return &planned{Error: Error{SQLState: "57014", Message: "canceling statement due to user request"}}
+	return false
 }
 
 func (s *session) wasCanceled() bool {
@@ -259,7 +255,7 @@ func (s *session) wasCanceled() bool {
 // expect notes that the server will answer with ReadyForQuery.
 func (s *session) expect(kind byte) {
 	if kind == 'S' {
-		s.front.skips = false
+		s.front.skips, s.front.inside = false, false
 	}
 	s.mu.Lock()
 	s.back.pending = append(s.back.pending, kind)
@@ -292,21 +288,20 @@ func (s *session) lost() bool {
 
 // loseCommit leaves the answer to a commit out that was carried out.
 func (s *session) loseCommit() error {
-	s.mu.Lock()
-	open := s.back.attempt
-	s.back.attempt = nil
-	s.mu.Unlock()
+	open := s.take()
 	if open == nil {
 		return errOver
 	}
-	open.event.Flags |= history.Withheld
+	for i := range open.attempts {
+		open.attempts[i].event.Flags |= history.Withheld
+	}
 	if open.ruling.Outcome == history.OutcomeReset {
-		s.tap.End(&open.event, false)
+		s.finish(open, open.ruling.Outcome, false)
 		_ = s.client.SetLinger(0)
 		return errOver
 	}
 	_ = s.client.SetReadDeadline(time.Time{})
 	ended := open.ruling.Hang(s)
-	s.tap.End(&open.event, ended == workload.Gone || s.wasCanceled())
+	s.finish(open, open.ruling.Outcome, ended == workload.Gone || s.wasCanceled())
 	return errOver
 }

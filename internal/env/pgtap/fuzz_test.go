@@ -79,10 +79,14 @@ func FuzzSession(f *testing.F) {
 		&pgproto3.ReadyForQuery{TxStatus: 'I'}, &pgproto3.ParseComplete{}, &pgproto3.BindComplete{},
 		&pgproto3.CommandComplete{CommandTag: []byte("INSERT 0 1")}, &pgproto3.ReadyForQuery{TxStatus: 'I'},
 		&pgproto3.ErrorResponse{Code: "40P01", Message: "deadlock"}, &pgproto3.ReadyForQuery{TxStatus: 'I'})
-	f.Add(asked, answered, uint8(0))
-	f.Add(asked, answered, uint8(1))
 	f.Add([]byte("B\x00\x00\x00\x05\x00"), []byte("E\x00\x00\x00\x05S"), uint8(0))
 	f.Add([]byte("Q\x00\x00\x00\x00"), []byte("Z\x00\x00\x00\x04"), uint8(0))
+	copies := encoded(f, &pgproto3.Query{String: "BEGIN; SAVEPOINT a"}, &pgproto3.Query{String: "COPY orders FROM STDIN"},
+		&pgproto3.CopyData{Data: []byte(id)}, &pgproto3.CopyDone{}, &pgproto3.Query{String: "COMMIT"})
+	for outcome := range uint8(4) {
+		f.Add(asked, answered, outcome)
+		f.Add(copies, answered, outcome)
+	}
 	f.Add([]byte("Q\x7f\xff\xff\xff"), []byte("C\xff\xff\xff\xff"), uint8(0))
 	f.Fuzz(func(t *testing.T, asked, answered []byte, outcome uint8) {
 		planned := history.OutcomeSuccess
@@ -90,6 +94,7 @@ func FuzzSession(f *testing.F) {
 			planned = history.OutcomeTransient
 		}
 		tap, sink := bench(t, planned)
+		tap.cfg.Batch = outcome%4 > 1
 		defer tap.Close()
 		client, subject := pair(t)
 		server, database := pair(t)

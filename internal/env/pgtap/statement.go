@@ -3,6 +3,7 @@ package pgtap
 import (
 	"bytes"
 	"encoding/hex"
+	"iter"
 	"slices"
 	"strings"
 
@@ -17,6 +18,12 @@ type statement struct {
 	writes, changes bool
 	// told is its text as the history tells it.
 	told string
+	control
+}
+
+// control is what a statement's text does to transactions.
+type control struct {
+	begins, commits, saves, releases, copies bool
 }
 
 // toldText is the maximum length of a statement's text in the history, in bytes.
@@ -26,6 +33,9 @@ const toldText = 120
 func (t *Tap) described(text []byte) statement {
 	text = bytes.TrimSpace(text)
 	d := statement{record: t.find(text)}
+	if t.cfg.Batch {
+		d.control = controls(text)
+	}
 	if t.cfg.Statements != nil {
 		d.writes = t.cfg.Statements.Match(text)
 	} else {
@@ -35,10 +45,30 @@ func (t *Tap) described(text []byte) statement {
 	case "INSERT", "UPDATE", "DELETE", "MERGE", "CALL":
 		d.changes = true
 	}
-	if d.writes {
+	d.copies = d.copies && (t.cfg.Statements == nil || d.writes)
+	if d.writes || d.copies {
 		d.told = t.told(text, d.record)
 	}
 	return d
+}
+
+// controls returns what the statements of a text do to transactions, by their first words.
+func controls(text []byte) (c control) {
+	for one := range bytes.SplitSeq(text, []byte(";")) {
+		switch strings.ToUpper(firstWord(one)) {
+		case "BEGIN", "START":
+			c.begins = true
+		case "COMMIT", "END":
+			c.commits = true
+		case "SAVEPOINT":
+			c.saves = true
+		case "RELEASE":
+			c.releases = true
+		case "COPY":
+			c.copies = true
+		}
+	}
+	return c
 }
 
 // reads reports whether a statement reads, begins or ends a transaction, or changes a setting, by its first word.
@@ -91,26 +121,45 @@ func (t *Tap) told(text []byte, record int32) string {
 	return strings.ToValidUTF8(line, "\uFFFD")
 }
 
-// find returns the record whose id is in the data, None without one: as text, in binary, or in the digits of a bytea.
+// find returns the record whose id is in the data, None without one.
 func (t *Tap) find(data []byte) int32 {
-	if seq, found := t.cfg.IDs.Find(data); found && int(seq) < len(t.cfg.Plan.Records) {
-		return seq
-	}
-	for rest := data; ; {
-		_, after, found := bytes.Cut(rest, []byte(`\x`))
-		if !found {
-			return history.None
-		}
-		digits := bytes.IndexFunc(after, notHex)
-		if digits < 0 {
-			digits = len(after)
-		}
-		decoded := make([]byte, digits/2)
-		n, _ := hex.Decode(decoded, after[:digits/2*2]) // all of them are digits
-		if seq, found := t.cfg.IDs.Find(decoded[:n]); found && int(seq) < len(t.cfg.Plan.Records) {
+	for one := range forms(data) {
+		if seq, found := t.cfg.IDs.Find(one); found && int(seq) < len(t.cfg.Plan.Records) {
 			return seq
 		}
-		rest = after
+	}
+	return history.None
+}
+
+// all returns the records whose ids are in the data, each once.
+func (t *Tap) all(data []byte) (all []int32) {
+	for one := range forms(data) {
+		for _, seq := range t.cfg.IDs.All(one) {
+			if int(seq) < len(t.cfg.Plan.Records) && !slices.Contains(all, seq) {
+				all = append(all, seq)
+			}
+		}
+	}
+	return all
+}
+
+// forms yields what ids are looked for in: the data, as text and in binary, and what the digits of each bytea stand
+// for.
+func forms(data []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for rest, more := data, yield(data); more; {
+			_, after, found := bytes.Cut(rest, []byte(`\x`))
+			if !found {
+				return
+			}
+			digits := bytes.IndexFunc(after, notHex)
+			if digits < 0 {
+				digits = len(after)
+			}
+			decoded := make([]byte, digits/2)
+			n, _ := hex.Decode(decoded, after[:digits/2*2]) // all of them are digits
+			rest, more = after, yield(decoded[:n])
+		}
 	}
 }
 

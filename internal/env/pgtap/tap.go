@@ -38,6 +38,8 @@ type Config struct {
 	Parameters *regexp.Regexp
 	// Errors are the errors that stand for outcomes.
 	Errors map[history.Outcome]Error
+	// Batch: a transaction is an attempt at each record whose id its statements have.
+	Batch bool
 	// LoseCommits: the outcomes timeout and reset leave the commit unanswered instead of the statement.
 	LoseCommits bool
 	Log         zerolog.Logger

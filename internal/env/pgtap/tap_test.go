@@ -79,6 +79,8 @@ func (e *events) told() string {
 			all = append(all, fmt.Sprintf("call %d.%d %s %s", event.Record, event.Sequence, event.Outcome, event.Flags))
 		case history.KindUnreadable:
 			all = append(all, "several")
+		case history.KindTxnEndResponse:
+			all = append(all, []string{"aborted", "committed"}[event.N])
 		}
 	}
 	return strings.Join(all, ", ")
