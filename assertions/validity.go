@@ -76,8 +76,8 @@ func (w *state) notRead(e *history.Event) {
 	case e.Code == history.None:
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"
-		one.Do = "write batch: true under this downstream (http) if the call is for all of them, or say where the id of " +
-			"the one is (id, with in: and at:); with observe: wire, what needs attempts is not judged"
+		one.Do = "write batch: true under this downstream (http or postgres) if the call is for all of them, or say where " +
+			"the id of the one is (id, with in: and at:); with observe: wire, what needs attempts is not judged"
 	default:
 		reads := "which dlqbench does not read"
 		if e.Aux != history.None {

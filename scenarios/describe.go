@@ -113,8 +113,9 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 	if grpc := s.GRPC(); grpc != nil {
 		its = append(its, "Its calls of "+cmp.Or(grpc.Method, "any method")+" with a record's id"+are)
 	}
-	if s.Postgres() != nil {
-		its = append(its, "Its transactions with a record's id are attempts to process that record.")
+	if postgres := s.Postgres(); postgres != nil {
+		its = append(its, "Its transactions with a record's id are attempts to process "+
+			either(postgres.Batch, "each record whose id they have.", "that record."))
 	}
 	if output := s.Kafka(); output != nil {
 		its = append(its, fmt.Sprintf("Its writes to %s with a record's id are attempts to process that record.",

@@ -57,14 +57,19 @@ func (c *checker) checkBatch(path string, http *HTTPDownstream, decides bool, s 
 	if !http.Batch {
 		return
 	}
-	c.refuseIf(!decides, path+"/batch", "the calls of this downstream are not attempts: leave batch out, or let it "+
-		"decide (decides: true)")
+	c.refuseIf(!decides, path+"/batch", batchDecides)
 	c.refuseIf(http.ID != nil && http.ID.In != "" && http.ID.In != "body", path+"/id/in",
 		"with batch, the ids of all records are in the body: write in: body")
 	c.refuseIf(http.Attempt != nil, path+"/attempt", "with batch, each call is an attempt: leave attempt out, or batch")
-	c.refuseIf(s.Contract.Attempts.Calls > 1, "/contract/attempts/calls",
-		"with batch, nothing tells the repeats of a client from the attempts of the service: leave calls out, or batch")
+	c.refuseIf(s.Contract.Attempts.Calls > 1, "/contract/attempts/calls", batchCalls)
 }
+
+// What is wrong with batch: true.
+const (
+	batchDecides = "the calls of this downstream are not attempts: leave batch out, or let it decide (decides: true)"
+	batchCalls   = "with batch, nothing tells the repeats of a client from the attempts of the service: leave calls " +
+		"out, or batch"
+)
 
 // checkItems checks the answer that has an item for each record.
 func (c *checker) checkItems(path string, http *HTTPDownstream) {

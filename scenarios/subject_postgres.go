@@ -22,6 +22,9 @@ type PostgresDownstream struct {
 	// Image runs the private server in a container of this image, such as postgres:16. It obeys the variables of the
 	// official image. Default: what is installed here; without that, postgres:17-alpine.
 	Image string `json:"image,omitempty"`
+	// Batch: a transaction is an attempt at each record whose id its statements or the rows of a COPY have. It takes
+	// effect for all of them or for none, but for what the service rolls back to a savepoint. Default: it is for one.
+	Batch bool `json:"batch,omitempty"`
 	// Statements is a regular expression: only a statement whose text it matches can begin an attempt. Default: any but
 	// one that reads (SELECT, VALUES, TABLE, SHOW, EXPLAIN, FETCH).
 	Statements string `json:"statements,omitempty"`
@@ -130,6 +133,10 @@ func (c *checker) checkPostgres(path string, postgres *PostgresDownstream, decid
 		case address.Hostname() == "" || strings.Trim(address.Path, "/") == "":
 			c.at(path+"/url", "a host or a database is missing: write postgres://USER:PASSWORD@HOST:PORT/NAME")
 		}
+	}
+	if postgres.Batch {
+		c.refuseIf(!decides, path+"/batch", batchDecides)
+		c.refuseIf(s.Contract.Attempts.Calls > 1, "/contract/attempts/calls", batchCalls)
 	}
 	for key, pattern := range map[string]string{"/statements": postgres.Statements, "/parameters": postgres.Parameters} {
 		if _, err := regexp.Compile(pattern); err != nil {

@@ -293,8 +293,9 @@ func (s *seen) nothing(subject *scenarios.SubjectFile) error {
 			advice = "If the call is for all of them, write batch: true under its downstream (http). Else w"
 		}
 		if subject.Postgres() != nil {
-			advice = "If it does because records made from one sample share a value, such as the number of an order, write " +
-				"the sample's id there, so that each record has a value of its own. Else w"
+			advice = "If a transaction is for all of them, write batch: true under its downstream (postgres). If records made " +
+				"from one sample share a value, such as the number of an order, write the sample's id there, so that each " +
+				"record has a value of its own. Else w"
 		}
 		return fmt.Errorf("%w: it calls for several records at once (%s), and dlqbench takes a call for an attempt at one. "+
 			"%srite observe: wire in its file, and learn again: what needs attempts is then not judged", ErrNothingSeen,

@@ -49,7 +49,7 @@ func (r *run) openPostgres(ctx context.Context, spec *scenarios.PostgresDownstre
 	}
 	config := pgtap.Config{
 		AttemptsConfig: attempts, URL: address, Errors: map[history.Outcome]pgtap.Error{},
-		LoseCommits: spec.Unanswered == scenarios.UnansweredCommit, Log: r.options.Log,
+		Batch: spec.Batch, LoseCommits: spec.Unanswered == scenarios.UnansweredCommit, Log: r.options.Log,
 	}
 	given := spec.Answers.ByOutcome()
 	for outcome, state := range spec.SQLStates() {
