@@ -1,6 +1,6 @@
 // A consumer on franz-go and pgx as their examples write one: poll, insert each order in a transaction of its own, commit
 // what is finished. With PAYMENTS_URL, the order is paid for over HTTP first; with KAFKA_RESULTS_TOPIC, the topic is told
-// of it last. All settings of the clients are their defaults, but for what the work needs.
+// of it last. With WAY=batch, the orders of a partition are sent as one pgx.Batch. All settings of the clients are their defaults, but for what the work needs.
 package main
 
 import (
@@ -41,6 +41,11 @@ CREATE TABLE IF NOT EXISTS order_lines (
 	order_id uuid NOT NULL REFERENCES orders, line int NOT NULL, sku text NOT NULL, quantity int NOT NULL,
 	PRIMARY KEY (order_id, line))`
 
+const (
+	insertOrder = "INSERT INTO orders (id, customer, total, document) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING"
+	insertLine  = "INSERT INTO order_lines (order_id, line, sku, quantity) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING"
+)
+
 type order struct {
 	ID       string  `json:"orderId"`
 	Customer string  `json:"customer"`
@@ -56,6 +61,7 @@ type service struct {
 	pool   *pgxpool.Pool
 	dlq    string
 	bug    string
+	way    string
 	// payments and results are empty if the service has none.
 	payments, results string
 	calls             int // of the payment service in one attempt
@@ -97,7 +103,7 @@ func main() {
 		calls *= 2
 	}
 	s := &service{calls: calls,
-		client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG"),
+		client: client, pool: pool, dlq: os.Getenv("KAFKA_DLQ_TOPIC"), bug: os.Getenv("PLANTED_BUG"), way: os.Getenv("WAY"),
 		payments: os.Getenv("PAYMENTS_URL"), results: os.Getenv("KAFKA_RESULTS_TOPIC")}
 	s.consume(ctx)
 	client.CloseAllowingRebalance()
@@ -137,8 +143,9 @@ func (s *service) consume(ctx context.Context) {
 		)
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			wg.Go(func() {
+				written := s.writeAll(p.Records)
 				for _, record := range p.Records {
-					if !s.handle(ctx, record) {
+					if !written[record] && !s.handle(ctx, record) {
 						return
 					}
 					mu.Lock()
@@ -179,6 +186,36 @@ func (s *service) handle(ctx context.Context, record *kgo.Record) bool {
 	}
 }
 
+// writeAll writes all orders of a batch or none, and returns which are written.
+func (s *service) writeAll(records []*kgo.Record) map[*kgo.Record]bool {
+	if s.way != "batch" {
+		return nil
+	}
+	written := map[*kgo.Record]bool{}
+	var batch pgx.Batch
+	for _, record := range records {
+		var o order
+		if err := json.Unmarshal(record.Value, &o); err != nil {
+			continue // handle says why
+		}
+		written[record] = true
+		batch.Queue(insertOrder, o.ID, o.Customer, o.Total, record.Value)
+		for i, line := range o.Lines {
+			batch.Queue(insertLine, o.ID, i, line.SKU, line.Quantity)
+		}
+	}
+	if len(written) == 1 { // alone, as any order that fails
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), orderTimeout)
+	defer cancel()
+	if err := s.pool.SendBatch(ctx, &batch).Close(); err != nil && s.bug != "error-ignored" {
+		slog.Warn("unable to write the orders together", "orders", len(written), "err", err)
+		return nil
+	}
+	return written
+}
+
 // process writes the order with its lines; a transaction that was begun is not broken off.
 func (s *service) process(record *kgo.Record) error {
 	var o order
@@ -188,14 +225,12 @@ func (s *service) process(record *kgo.Record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), orderTimeout)
 	defer cancel()
 	write := func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO orders (id, customer, total, document) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (id) DO NOTHING`, o.ID, o.Customer, o.Total, record.Value)
+		_, err := tx.Exec(ctx, insertOrder, o.ID, o.Customer, o.Total, record.Value)
 		if err != nil {
 			return err
 		}
 		for i, line := range o.Lines {
-			if _, err := tx.Exec(ctx, `INSERT INTO order_lines (order_id, line, sku, quantity) VALUES ($1, $2, $3, $4)
-				ON CONFLICT DO NOTHING`, o.ID, i, line.SKU, line.Quantity); err != nil {
+			if _, err := tx.Exec(ctx, insertLine, o.ID, i, line.SKU, line.Quantity); err != nil {
 				return err
 			}
 		}

@@ -44,6 +44,11 @@ class Database:
             self.connection.close()
 
 
+def row(message):
+    order = json.loads(message.value())
+    return [order["orderId"], order["customer"], order["total"], Jsonb(order)]
+
+
 def migrate(database):
     with database as connection, connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(4711)")
@@ -51,12 +56,11 @@ def migrate(database):
 
 
 def write(database, message):
-    order = json.loads(message.value())
-    row = [order["orderId"], order["customer"], order["total"], Jsonb(order)]
+    values = row(message)
     if PLANTED_BUG == "key-with-offset":
-        row.append(f"{message.topic()}-{message.partition()}@{message.offset()}")
+        values.append(f"{message.topic()}-{message.partition()}@{message.offset()}")
     with database as connection, connection.transaction():
-        connection.execute(INSERT, row)
+        connection.execute(INSERT, values)
 
 
 def retryable(error):
@@ -91,28 +95,32 @@ def dead_letter(producer, message, attempts, failure):
         stopping.wait(0.5)
 
 
-def process(database, producer, message):
-    """Returns True when the record has come to its end."""
+def process(database, producer, message, failure=None):
+    """Returns True when the record has come to its end. failure is that of an attempt that was made before."""
     attempt = 0
     while not stopping.is_set():
         attempt += 1
         try:
+            if failure:
+                raise failure
             write(database, message)
             return True
-        except (ValueError, KeyError, TypeError) as failure:  # not an order
-            return dead_letter(producer, message, attempt, failure)
-        except psycopg.errors.RaiseException as failure:
-            logger.info("refused by a business rule: %s", failure)
+        except (ValueError, KeyError, TypeError) as error:  # not an order
+            return dead_letter(producer, message, attempt, error)
+        except psycopg.errors.RaiseException as error:
+            logger.info("refused by a business rule: %s", error)
             return True
-        except psycopg.Error as failure:
-            retry = retryable(failure) or PLANTED_BUG == "permanent-retried"
+        except psycopg.Error as error:
+            retry = retryable(error) or PLANTED_BUG == "permanent-retried"
             if not retry or attempt == MAX_ATTEMPTS:
-                return dead_letter(producer, message, attempt, failure)
+                return dead_letter(producer, message, attempt, error)
             stopping.wait(min(BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF) + random.uniform(0, JITTER))
+        failure = None
     return False
 
 
-def main():
+def start():
+    """Returns a database, a producer and a consumer."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -124,6 +132,18 @@ def main():
         {**servers, "group.id": os.environ["KAFKA_GROUP"], "auto.offset.reset": "earliest", "enable.auto.offset.store": False}, logger=logger
     )
     consumer.subscribe([os.environ["KAFKA_TOPIC"]])
+    return database, producer, consumer
+
+
+def store(consumer, message):
+    try:
+        consumer.store_offsets(message=message)
+    except KafkaException as error:  # the partition was taken away: its next owner has the record again
+        logger.warning("not stored: %s", error)
+
+
+def main():
+    database, producer, consumer = start()
     try:
         while not stopping.is_set():
             message = consumer.poll(1.0)
@@ -134,10 +154,7 @@ def main():
                 continue
             if not process(database, producer, message):
                 break
-            try:
-                consumer.store_offsets(message=message)
-            except KafkaException as error:  # the partition was taken away: its next owner has the record again
-                logger.warning("not stored: %s", error)
+            store(consumer, message)
     finally:
         consumer.close()
     logger.info("closed")
