@@ -13,6 +13,7 @@ func TestProblemsOfSeveralDownstreams(t *testing.T) {
 		{several + "]", ""},
 		{"downstreams: [{http: {}}, {name: other, http: {}}, {postgres: {}}]", ""},
 		{"downstreams: [{http: {}}, {postgres: {}, decides: true}]", ""},
+		{"downstreams: [{http: {}}, {postgres: {batch: true}, decides: true}]", ""},
 		{"downstreams: [{http: {}}, {postgres: {}, optional: true}]", ""},
 		{several + "]\nenv: {A: \"{{.DownstreamURLs.pay}} {{.DownstreamURLs.shop}}\"}", ""},
 		{several + "]\ncontract: {effects: {}}", ""},

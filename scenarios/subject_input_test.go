@@ -330,7 +330,6 @@ func TestProblemsOfDownstreams(t *testing.T) {
 		{"downstreams: [{http: {batch: true}}]\ncontract: {attempts: {calls: 2}}", "leave calls out, or batch"},
 		{"downstreams: [{http: {}}, {postgres: {batch: true}}]", "leave batch out, or let it decide"},
 		{"downstreams: [{postgres: {batch: true}}]\ncontract: {attempts: {calls: 2}}", "leave calls out, or batch"},
-		{"downstreams: [{postgres: {batch: true}}]", ""},
 		{"downstreams: [{http: {items: {body: '{{.Items}}', transient: a, permanent: b}}}]", "add batch: true"},
 		{"downstreams: [{http: {batch: true, items: {body: '{{.Items}}', transient: a}}}]", "permanent"},
 		{"downstreams: [{http: {batch: true, items: {body: '{{.Succeeded}}', transient: a, permanent: b}}}]",
