@@ -82,10 +82,6 @@ func stayCases() []testCase {
 		falling("a process ends as if all were well", []string{"crashed"}, func(b *builder) { done(b).falls(0, "") }),
 		falling("the system kills a process", []string{"crashed"}, func(b *builder) { done(b).falls(-1, "KILL") }),
 		falling("the harness kills a process", nil, func(b *builder) { done(b).kill() }),
-		falling("a process ends by its contract", nil, func(b *builder) {
-			b.h.Contract().ExitsOnError = true
-			done(b).falls(1, "")
-		}),
 		falling("its contract says that it ends with errors, and it ends without", []string{"crashed"}, func(b *builder) {
 			b.h.Contract().ExitsOnError = true
 			done(b).falls(0, "")
@@ -105,8 +101,78 @@ func stayCases() []testCase {
 			done(b).breaks(f).falls(1, "").heals(f)
 		}),
 	}
+	cases = append(cases, errorCases()...)
 	return append(append(append(cases, repeatingCases()...), refusedCases()...),
 		append(append(stopCodeCases(), leavingCases()...), desertedCases()...)...)
+}
+
+// errorCases: with on_error: exit, a process may end after an error that it met, and not without one. tell is what
+// happens after its first record, and leaves the second, if there is one, to the next process.
+func errorCases() []testCase {
+	ends := func(name string, want []string, tell func(*builder)) testCase {
+		return testCase{"ends with errors by contract: " + name, want, func(b *builder) history.Source {
+			b.h.Contract().ExitsOnError = true
+			tell(b.begin().send(0).success(0).commitAll())
+			b.falls(1, "").as(0, b.run+1).up().assign(0, 1, 2, 3)
+			if b.sent > 1 && b.commits[0] < 2 {
+				b.fetch(1).success(1).commitAll()
+			}
+			return b.drain().done()
+		}}
+	}
+	faulty := func(b *builder) {
+		f := b.fault("broker", "broker 0", "broker stopped")
+		b.breaks(f).heals(f)
+	}
+	crashed := []string{"crashed"}
+	return []testCase{
+		ends("it met none", crashed, func(*builder) {}),
+		ends("its calls are not seen", nil, func(b *builder) { b.h.Contract().WireOnly = true }),
+		ends("an attempt failed", nil, func(b *builder) { b.send(1).fails(1, 1) }),
+		ends("an attempt failed, and the next one was a success", nil, func(b *builder) {
+			b.send(1).fails(1, 1).wait(110 * ms).success(1)
+		}),
+		ends("an attempt failed, and its record was finished and committed", crashed, func(b *builder) {
+			b.send(1).fails(1, 1).wait(110 * ms).success(1).commitAll()
+		}),
+		ends("a dead letter was written and committed", crashed, func(b *builder) {
+			b.send(1).fails(1, 3).letter(1).commitAll()
+		}),
+		ends("a business failure, which is a result", crashed, func(b *builder) {
+			b.send(1).attempt(1, history.OutcomeLogical).commitAll()
+		}),
+		ends("a call takes long", nil, func(b *builder) { b.send(1).start(1); b.wait(2 * longCall) }),
+		ends("a call has just begun", crashed, func(b *builder) { b.send(1).start(1) }),
+		ends("a call took long, and was committed", crashed, func(b *builder) {
+			op := b.send(1).start(1)
+			b.wait(2*longCall).end(op, 1, history.OutcomeSuccess)
+			b.commitAll()
+		}),
+		ends("a call to another downstream failed", nil, func(b *builder) {
+			b.withOthers().send(1).call(ledger, 1, history.OutcomeTransient, 0).call(ledger, 1, history.OutcomeSuccess, 0)
+			b.success(1).commitAll()
+		}),
+		ends("a commit was refused", nil, func(b *builder) { b.answerCommit(b.askCommit(0, 1), 25, 0) }),
+		ends("a write was not answered", nil, func(b *builder) {
+			b.send(1).fails(1, 3).answerLetter(b.askLetter(1), 0, history.Withheld)
+		}),
+		ends("its group was rebalanced", nil, func(b *builder) { b.revoke(1).assign(1) }),
+		ends("its session ended", nil, func(b *builder) { b.members(0, "silent").members(1, "") }),
+		ends("it left its group", crashed, func(b *builder) { b.members(1, "").members(0, "leave") }),
+		ends("a broker had failed", nil, faulty),
+		ends("a broker had failed shortly before it was started", nil, func(b *builder) {
+			faulty(b)
+			b.wait(afterFault/2).kill().as(0, 1).up().assign(0, 1, 2, 3)
+		}),
+		ends("a broker had failed long before it was started", crashed, func(b *builder) {
+			faulty(b)
+			b.wait(2*afterFault).kill().as(0, 1).up().assign(0, 1, 2, 3)
+		}),
+		ends("it never came up", nil, func(b *builder) { b.kill().as(0, 1).up() }),
+		ends("there are records that it may not be able to read", nil, func(b *builder) {
+			b.garbage(1).unnamed(input, 0, 1).letter(1).commitAll()
+		}),
+	}
 }
 
 // desertedCases: standing still is proven at once when no process is left that could move.
@@ -128,7 +194,7 @@ func desertedCases() []testCase {
 		})},
 		{"all fall, as their contract says, and would be started again", nil, soon(func(b *builder) {
 			b.h.Contract().ExitsOnError = true
-			b.falls(1, "")
+			b.fails(0, 1).falls(1, "")
 		})},
 		{"the last falls after the drain", []string{"crashed"}, func(b *builder) history.Source {
 			b.begin().send(0).phase(history.PhaseHeal).phase(history.PhaseDrain).wait(100 * ms)

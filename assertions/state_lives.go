@@ -10,7 +10,7 @@ package assertions
 //	on_failure: crash     a record failed for good in the process, and its dead letter was not acknowledged to it; or no
 //	                      dead letter could be written
 //	on_exhausted: exit    a record failed for good in it
-//	on_error: exit        any, with a code above 0
+//	on_error: exit        it had met an error (state_errors.go), and ends with a code above 0
 //	poison: halt          it had met a record that it can't read
 //
 // Kafka adds one more cause: after some answers a client cannot continue, and its documentation requires the
@@ -87,6 +87,9 @@ type life struct {
 	// troubled: it had reported an error shortly before it was told to stop. dueToEnd: it was told to stop, and may have
 	// ended with an error because its contract says so.
 	troubled, dueToEnd bool
+	// began is when it was started; errors are those that it met.
+	began  time.Duration
+	errors ownErrors
 }
 
 // follow notes what an event reveals about the life of a process.
@@ -108,7 +111,10 @@ func (w *state) follow(e *history.Event) {
 		return
 	}
 	w.refusals(l, e)
+	w.meets(l, e)
 	switch e.Kind {
+	case history.KindInstanceStarting:
+		l.began, l.active = e.Time, e.Time
 	case history.KindInstanceSignal:
 		w.tellLife(l, e)
 	case history.KindInstanceExited:
@@ -197,7 +203,7 @@ func tellsPanic(line string) bool {
 
 // work notes what a process does with records, and the answers it gets.
 func (w *state) work(l *life, e *history.Event) {
-	l.up, l.active = l.up || e.Kind != history.KindInstanceStarting, e.Time
+	l.up, l.active = true, e.Time
 	switch e.Kind {
 	case history.KindAttemptStart:
 		l.blind = l.blind || w.record(e.Record) == nil
@@ -295,7 +301,7 @@ func (w *state) causeOf(l *life, asked bool) cause {
 // endsByContract reports whether the contract says that the process ends in this case. halt-on-dlq-failure judges
 // whether it ends with an error.
 func (w *state) endsByContract(l *life) bool {
-	return w.contract.ExitsOnError && l.code > 0 || w.failsByContract(l)
+	return w.contract.ExitsOnError && l.code > 0 && w.metError(l) || w.failsByContract(l)
 }
 
 // failsByContract reports whether it had a record at which the contract says that it ends, or may have had one.

@@ -52,8 +52,9 @@ func staysUpInvariant() Invariant {
 			"its group's coordinator in vain, or waits for its answer, has not left. An end does not count against a " +
 			"process that Kafka told that its client cannot continue (PRODUCER_FENCED, FENCED_INSTANCE_ID and similar), " +
 			"nor against one that had not come up while a fault was in force. An error code after TERM does not count " +
-			"against a process that had a record at which its contract says that it ends. A process that ends by itself " +
-			"does not excuse repeats",
+			"against a process that had a record at which its contract says that it ends. With on_error: exit, an end " +
+			"needs an error that came to the process from outside, in its life: a fault, a failed call, an error of Kafka, " +
+			"a rebalance, or a record that can't be read. A process that ends by itself does not excuse repeats",
 		Cause: "A payload that cannot be decoded raises an exception that is not caught. An error of the client " +
 			"library ends the loop or the process. A handler for SIGTERM is missing, or throws. A consumer's run method " +
 			"returns after an error and the result is ignored.",

@@ -100,6 +100,10 @@ const (
 	// reserveLeast the least reserve.
 	reserveShare = 20
 	reserveLeast = 50 * time.Millisecond
+	// longCall is how long a call takes that may be about to fail.
+	longCall = 100 * time.Millisecond
+	// afterFault is how long after a fault a process that starts may still meet what it has left behind.
+	afterFault = 10 * time.Second
 	// lookBack is how far before an end its trace begins.
 	lookBack = 2 * time.Second
 )

@@ -120,8 +120,8 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		}, Pass, ""},
 		{"nothing shows what became of any record, and no call is seen", func(b *builder) history.Source {
 			return unwanted(b, 3, 0).done()
-		}, Inconclusive, "no-loss can't be judged: none of 3 records could be judged: committed, and nothing shows whether it " +
-			"was processed; promise poison: dead-letter"},
+		}, Inconclusive, "no-loss can't be judged: none of 3 records could be judged: committed, and nothing shows whether " +
+			"it was processed; promise poison: dead-letter"},
 		{"records are skipped as the contract says, and no call is seen", func(b *builder) history.Source {
 			b.h.Contract().WireOnly, b.h.Contract().Poison = true, history.PoisonSkip
 			return b.begin().send(0).garbage(1).commit(2).drain().done()

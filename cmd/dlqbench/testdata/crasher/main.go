@@ -1,8 +1,8 @@
 // Command crasher is the reference consumer that exits by itself, with exit code 9, after RECORDS records:
 //
-//	crasher RECORDS MARK [stale|slow|sick]
+//	crasher RECORDS MARK [failed|stale|slow|sick]
 //
-// It creates the file MARK before it exits. If MARK exists, it runs on as a good consumer, or refuses to start if told
+// It creates the file MARK before it exits. With failed, it goes on until a call has failed. If MARK exists, it runs on as a good consumer, or refuses to start if told
 // that MARK is stale. With slow, it creates MARK when it starts, and its later processes take an hour to start. With
 // sick, it does not exit: it leaves its group, and its health, at DLQBENCH_PORT, turns 503 until it is told to end.
 package main
@@ -60,7 +60,7 @@ func run(args []string) error {
 	defer stop()
 	consuming, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	sick := append(args, "")[2] == "sick"
+	sick, failed := append(args, "")[2] == "sick", append(args, "")[2] == "failed"
 	if sick {
 		go serveHealth(consuming)
 	}
@@ -68,8 +68,11 @@ func run(args []string) error {
 		var handled atomic.Int64
 		handle := config.Handler
 		config.Handler = func(ctx context.Context, record *kgo.Record) error {
-			if handled.Add(1) <= limit {
-				return handle(ctx, record)
+			late := handled.Add(1) > limit
+			if failed || !late {
+				if err := handle(ctx, record); err == nil || !late {
+					return err
+				}
 			}
 			_ = os.WriteFile(mark, nil, 0o600)
 			if !sick {
