@@ -30,22 +30,37 @@ const retryTopics = "retry-topics"
 // Candidates are all scenarios that a suite may have.
 func Candidates() []string { return append(Suite(), Substitute, retryTopics) }
 
-// chosen is a scenario of the default suite, and why the consumer can't be run in it, "" if it can.
-type chosen struct{ Name, Why string }
+// chosen are scenarios of the default suite that follow one another, and why the consumer can't be run in them: the lines
+// of a comment, none if it can.
+type chosen struct{ Why, Names []string }
 
 // suite is the default suite. Scenarios that are refused stay behind comment signs.
 func (p *Proposal) suite() (all []chosen) {
+	add := func(name string) {
+		why := wrapped("Not with subject.yaml: "+oneLine(p.Refused[name]), reasonColumns)
+		if p.Refused[name] == "" {
+			why = nil
+		}
+		if n := len(all); n > 0 && slices.Equal(all[n-1].Why, why) {
+			all[n-1].Names = append(all[n-1].Names, name)
+			return
+		}
+		all = append(all, chosen{why, []string{name}})
+	}
 	for _, name := range Suite() {
-		all = append(all, chosen{name, oneLine(p.Refused[name])})
+		add(name)
 		if name == "hostile-payloads" && p.Refused[name] != "" && p.Refused[Substitute] == "" {
-			all = append(all, chosen{Substitute, ""}) // it has values that can't be read, and ordinary keys
+			add(Substitute) // it has values that can't be read, and ordinary keys
 		}
 	}
 	if p.HasRetryTopics() {
-		all = append(all, chosen{retryTopics, oneLine(p.Refused[retryTopics])})
+		add(retryTopics)
 	}
 	return all
 }
+
+// reasonColumns is the width of a reason in the suite.
+const reasonColumns = 110
 
 // HasRetryTopics reports whether the code has retry topics, or the subject file that is there already.
 func (p Proposal) HasRetryTopics() bool {
