@@ -30,8 +30,8 @@ const retryTopics = "retry-topics"
 // Candidates are all scenarios that a suite may have.
 func Candidates() []string { return append(Suite(), Substitute, retryTopics) }
 
-// chosen are scenarios of the default suite that follow one another, and why the consumer can't be run in them: the lines
-// of a comment, none if it can.
+// chosen are scenarios of the default suite that follow one another, and why the consumer can't be run in them: the
+// lines of a comment, none if it can.
 type chosen struct{ Why, Names []string }
 
 // suite is the default suite. Scenarios that are refused stay behind comment signs.
