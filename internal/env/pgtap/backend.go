@@ -26,8 +26,8 @@ type backend struct {
 	key    []byte // for a request to cancel
 	// open is what has begun and not ended, nil for nothing.
 	open *transaction
-	// savepoints is the number of savepoints of the transaction, and since that of its attempts before the last one.
-	savepoints, since int
+	// savepoints are those of the transaction: how many attempts had begun before each.
+	savepoints []int
 	// answer is what replaces the error of a statement that was made to fail; forced counts them.
 	answer *planned
 	forced int
@@ -35,6 +35,14 @@ type backend struct {
 	undoing bool
 	// losing: a commit was carried out, and is not answered. left: the subject has left.
 	losing, left bool
+}
+
+// sinceSavepoint returns where in the open transaction the attempts behind the last savepoint begin.
+func (b *backend) sinceSavepoint() int {
+	if len(b.savepoints) == 0 {
+		return 0
+	}
+	return min(b.savepoints[len(b.savepoints)-1], len(b.open.attempts))
 }
 
 // planned is an error in the place of the server's, which quotes name.
@@ -142,7 +150,7 @@ func (s *session) ready(body []byte) {
 		b.status = body[0]
 	}
 	if b.status == 'I' {
-		b.savepoints, b.since = 0, 0
+		b.savepoints = nil
 	}
 	if len(b.pending) > 0 { // there is none when a connection begins
 		b.pending = b.pending[1:]

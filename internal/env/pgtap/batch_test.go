@@ -286,6 +286,91 @@ func TestSavepointsTellWhichRecordFails(t *testing.T) {
 	}
 }
 
+// What a subject rolls back to a savepoint was given up, whatever becomes of the transaction. It may come again in it.
+func TestRolledBackToASavepoint(t *testing.T) {
+	for name, undo := range map[string][]string{
+		"apart":      {"ROLLBACK TO SAVEPOINT s", "RELEASE SAVEPOINT s"},
+		"one text":   {`ROLLBACK TO "s"; RELEASE "s"`},
+		"not at all": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, history.IDText, batches, outcomes(fine, fine, permanent)...)
+			conn := b.connect()
+			b.exec(conn, "BEGIN")
+			for _, one := range []int32{0, 1} {
+				b.exec(conn, "SAVEPOINT s")
+				if err := b.insert(conn, one); err != nil {
+					t.Fatal(err)
+				}
+				if one == 1 {
+					for _, text := range undo {
+						b.exec(conn, text)
+					}
+				} else {
+					b.exec(conn, "RELEASE SAVEPOINT s")
+				}
+			}
+			if undo == nil {
+				b.exec(conn, "COMMIT")
+				b.want(2, "0.1 success, 1.1 success, committed")
+				return
+			}
+			// Behind the savepoint that is over, a record fails the COMMIT, and not its own statement.
+			if err := b.insert(conn, 1); err != nil {
+				t.Error(err)
+			}
+			if err := b.insert(conn, 2); err != nil {
+				t.Error(err)
+			}
+			if _, err := conn.Exec(t.Context(), "COMMIT"); code(err) != "22P02" {
+				t.Errorf("answered %v", err)
+			}
+			b.want(0, "1.1 timeout gone, 0.1 permanent, 1.2 permanent, 2.1 permanent, aborted")
+		})
+	}
+}
+
+// A record that failed behind a savepoint may be tried again behind the next, in the same transaction. Behind none, one
+// fails the COMMIT.
+func TestRetriesBehindSavepoints(t *testing.T) {
+	b := newBed(t, history.IDText, batches, outcomes(transient, permanent)...)
+	conn := b.connect()
+	b.exec(conn, "BEGIN; SAVEPOINT s")
+	if got := code(b.insert(conn, 0)); got != "40001" {
+		t.Errorf("answered %s", got)
+	}
+	b.exec(conn, "ROLLBACK TO s; RELEASE s")
+	for _, record := range []int32{0, 1} {
+		if err := b.insert(conn, record); err != nil {
+			t.Errorf("record %d is answered %v", record, err)
+		}
+	}
+	if _, err := conn.Exec(t.Context(), "COMMIT"); code(err) != "22P02" {
+		t.Errorf("answered %v", err)
+	}
+	b.want(0, "0.1 transient, 0.2 permanent, 1.1 permanent, aborted")
+}
+
+// The subject may have its ids in the text of a statement that it prepares, and others in what it binds to it.
+func TestIDsInTheTextOfAStatement(t *testing.T) {
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, history.IDText, batches, outcomes(fine, fine, transient)...)
+			conn := b.connect(mode)
+			var got []string
+			for range 2 {
+				_, err := conn.Exec(t.Context(), "INSERT INTO orders VALUES "+b.rowsOf(0, 1)+", ($1, 'x')", b.ids.Token(2))
+				got = append(got, code(err))
+			}
+			if want := []string{"40001", "<nil>"}; !slices.Equal(got, want) {
+				t.Errorf("answered %q, want %q", got, want)
+			}
+			b.want(3, "0.1 transient, 1.1 transient, 2.1 transient, aborted, "+
+				"0.2 success, 1.2 success, 2.2 success, committed")
+		})
+	}
+}
+
 // What stands before the savepoint is decided at COMMIT, what stands behind it is not decided again.
 func TestSavepointsBehindOtherRecords(t *testing.T) {
 	b := newBed(t, history.IDText, batches, outcomes(permanent, fine, fine)...)
@@ -475,18 +560,22 @@ func TestCopiesInPieces(t *testing.T) {
 		"bytes": iotest.OneByteReader, "halves": iotest.HalfReader,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, history.IDText, batches, outcomes(fine, transient)...)
+			b := newBed(t, history.IDText, batches, outcomes(fine, transient, fine)...)
 			conn := b.connect()
 			var got []string
-			for range 2 {
-				rows := strings.NewReader(b.ids.Token(0) + "\tx\n" + b.ids.Token(1) + "\tx\n")
-				_, err := conn.PgConn().CopyFrom(t.Context(), pieces(rows), "copy orders from stdin")
+			for _, records := range [][]int32{{0, 1}, {0, 1}, {2}} {
+				var rows strings.Builder
+				for _, one := range records {
+					rows.WriteString(b.ids.Token(one) + "\tx\n")
+				}
+				_, err := conn.PgConn().CopyFrom(t.Context(), pieces(strings.NewReader(rows.String())),
+					"copy orders from stdin")
 				got = append(got, code(err))
 			}
-			if want := []string{"40001", "<nil>"}; !slices.Equal(got, want) {
+			if want := []string{"40001", "<nil>", "<nil>"}; !slices.Equal(got, want) {
 				t.Errorf("answered %q, want %q", got, want)
 			}
-			b.want(2, "0.1 transient, 1.1 transient, aborted, 0.2 success, 1.2 success, committed")
+			b.want(3, "0.1 transient, 1.1 transient, aborted, 0.2 success, 1.2 success, committed, 2.1 success, committed")
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -117,7 +118,7 @@ func (s *session) look(kind byte, raw []byte) ([]byte, error) {
 	switch kind {
 	case 'Q':
 		text, _, _ := bytes.Cut(body, []byte{0})
-		return s.statement(s.tap.described(text), body, raw, func(name string) pgproto3.FrontendMessage {
+		return s.statement(s.tap.described(text), text, raw, func(name string) pgproto3.FrontendMessage {
 			return &pgproto3.Query{String: "EXECUTE \"" + name + "\""}
 		})
 	case 'P':
@@ -144,7 +145,7 @@ func (s *session) look(kind byte, raw []byte) ([]byte, error) {
 		}
 		used, known := s.front.statements[string(name)]
 		if !known {
-			used = statement{record: history.None, writes: true}
+			used = statement{writes: true}
 		}
 		destination := string(portal)
 		return s.statement(used, rest, raw, func(name string) pgproto3.FrontendMessage {
@@ -154,14 +155,14 @@ func (s *session) look(kind byte, raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// statement begins attempts at the records whose ids the statement has, with its parameters. It returns what is sent in
-// the place of raw: raw itself, or what fails makes a name into, a message that fails.
+// statement begins attempts at the records whose ids are in the text of a statement, or in data, what is bound to it. It
+// returns what is sent in the place of raw: raw itself, or what fails makes a name into, a message that fails.
 func (s *session) statement(used statement, data, raw []byte,
 	fails func(name string) pgproto3.FrontendMessage) ([]byte, error) {
 	if s.front.skips {
 		return raw, nil
 	}
-	records := s.recordsOf(used, data)
+	records := s.recordsOf(used, data, raw[0] == 'B')
 	if len(records) == 0 && used.control == (control{}) {
 		return raw, nil
 	}
@@ -170,6 +171,7 @@ func (s *session) statement(used statement, data, raw []byte,
 			return nil, err
 		}
 	}
+	s.savepoint(used.control)
 	if !s.mayBegin(records, used) {
 		return raw, nil
 	}
@@ -193,19 +195,13 @@ func (s *session) statement(used statement, data, raw []byte,
 }
 
 // recordsOf returns the records whose ids a statement has that can begin attempts: without Config.Batch, the first.
-func (s *session) recordsOf(used statement, data []byte) (records []int32) {
+func (s *session) recordsOf(used statement, data []byte, bound bool) []int32 {
 	if !used.writes {
 		return nil
 	}
-	switch record := used.record; {
-	case s.tap.cfg.Batch:
-		records = s.tap.all(data)
-	case record != history.None:
-		records = []int32{record}
-	default:
-		if record = s.tap.find(data); record != history.None {
-			records = []int32{record}
-		}
+	records := used.records
+	if bound && (s.tap.cfg.Batch || len(records) == 0) {
+		records = slices.Concat(records, s.tap.ids(data))
 	}
 	if len(records) == 0 && used.changes {
 		s.tap.unseen.Add(1)

@@ -2,7 +2,11 @@ package pgtap
 
 // What the subject's messages do to transactions, as far as it decides when attempts are decided (Config.Batch).
 
-import "github.com/jackc/pgx/v5/pgproto3"
+import (
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/dlqbench/dlqbench/history"
+)
 
 // pipeline is what was sent since the last Sync or Query.
 type pipeline struct {
@@ -38,7 +42,6 @@ func (s *session) follow(used statement, records []int32, raw []byte) (decides, 
 	after := !c.commits && (inside || c.begins)
 	whole := raw[0] == 'Q'
 	f.inside = f.inside || c.begins && !whole
-	s.savepoint(c)
 	switch {
 	case len(records) == 0:
 		return c.commits, true
@@ -58,30 +61,32 @@ func (s *session) inside() bool {
 	return s.front.inside || s.back.status == 'T'
 }
 
-// savepoint notes what a statement does to savepoints.
+// savepoint notes what a statement does to savepoints. Whoever rolls back to one takes the attempts behind it back.
 func (s *session) savepoint(c control) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	b := &s.back
+	if c.restores && len(b.savepoints) > 0 {
+		s.takeBack(history.OutcomeTimeout, true)
+	}
 	switch {
 	case c.saves:
-		b.savepoints++
+		begun := 0
+		if b.open != nil {
+			begun = len(b.open.attempts)
+		}
+		b.savepoints = append(b.savepoints, begun)
 	case c.releases:
-		b.savepoints = max(b.savepoints-1, 0)
+		b.savepoints = b.savepoints[:max(len(b.savepoints)-1, 0)]
 	case c.commits:
-		b.savepoints = 0
-	default:
-		return
-	}
-	if b.open != nil {
-		b.since = len(b.open.attempts)
+		b.savepoints = nil
 	}
 }
 
 func (s *session) saved() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.back.savepoints > 0
+	return len(s.back.savepoints) > 0
 }
 
 // hold holds back a message of this size, and all that follow it up to the next Sync.
@@ -137,7 +142,7 @@ func (s *session) copied(rows []byte) {
 	const longest = 64
 	f := &s.front
 	f.tail = append(f.tail, rows...)
-	if records := s.tap.all(f.tail); len(records) > 0 && s.mayBegin(records, *f.copies) {
+	if records := s.tap.ids(f.tail); len(records) > 0 && s.mayBegin(records, *f.copies) {
 		s.join(records, *f.copies)
 	}
 	f.tail = f.tail[:copy(f.tail, f.tail[max(0, len(f.tail)-longest):])]

@@ -6,14 +6,12 @@ import (
 	"iter"
 	"slices"
 	"strings"
-
-	"github.com/dlqbench/dlqbench/history"
 )
 
 // statement is what is known of a statement's text.
 type statement struct {
-	// record is the record whose id is in the text, None without one.
-	record int32
+	// records are those whose ids are in the text.
+	records []int32
 	// writes: it can begin an attempt. changes: it changes rows, by its first word.
 	writes, changes bool
 	// told is its text as the history tells it.
@@ -23,7 +21,7 @@ type statement struct {
 
 // control is what a statement's text does to transactions.
 type control struct {
-	begins, commits, saves, releases, copies bool
+	begins, commits, saves, restores, releases, copies bool
 }
 
 // toldText is the maximum length of a statement's text in the history, in bytes.
@@ -32,7 +30,7 @@ const toldText = 120
 // described returns what is known of a statement from its text.
 func (t *Tap) described(text []byte) statement {
 	text = bytes.TrimSpace(text)
-	d := statement{record: t.find(text)}
+	d := statement{records: t.ids(text)}
 	if t.cfg.Batch {
 		d.control = controls(text)
 	}
@@ -47,7 +45,7 @@ func (t *Tap) described(text []byte) statement {
 	}
 	d.copies = d.copies && (t.cfg.Statements == nil || d.writes)
 	if d.writes || d.copies {
-		d.told = t.told(text, d.record)
+		d.told = t.told(text)
 	}
 	return d
 }
@@ -62,6 +60,8 @@ func controls(text []byte) (c control) {
 			c.commits = true
 		case "SAVEPOINT":
 			c.saves = true
+		case "ROLLBACK":
+			c.restores = bytes.Contains(bytes.ToUpper(one), []byte(" TO "))
 		case "RELEASE":
 			c.releases = true
 		case "COPY":
@@ -101,11 +101,11 @@ func firstWord(text []byte) string {
 	}
 }
 
-// told is a statement's text on one line, without the record's id, so that those of all records read the same.
-func (t *Tap) told(text []byte, record int32) string {
+// told is a statement's text on one line, without the records' ids, so that those of all records read the same.
+func (t *Tap) told(text []byte) string {
 	const enough = 4 * toldText
 	line := string(text[:min(len(text), enough)])
-	if record != history.None {
+	for _, record := range t.cfg.IDs.All([]byte(line)) {
 		line = strings.ReplaceAll(line, t.cfg.IDs.Token(record), "{id}")
 	}
 	line = strings.Join(strings.Fields(line), " ")
@@ -121,21 +121,18 @@ func (t *Tap) told(text []byte, record int32) string {
 	return strings.ToValidUTF8(line, "\uFFFD")
 }
 
-// find returns the record whose id is in the data, None without one.
-func (t *Tap) find(data []byte) int32 {
+// ids returns the records whose ids are in the data; they may come twice. Without Config.Batch it is the first.
+func (t *Tap) ids(data []byte) (all []int32) {
+	planned := func(seq int32) bool { return int(seq) < len(t.cfg.Plan.Records) }
 	for one := range forms(data) {
-		if seq, found := t.cfg.IDs.Find(one); found && int(seq) < len(t.cfg.Plan.Records) {
-			return seq
+		if !t.cfg.Batch {
+			if seq, found := t.cfg.IDs.Find(one); found && planned(seq) {
+				return []int32{seq}
+			}
+			continue
 		}
-	}
-	return history.None
-}
-
-// all returns the records whose ids are in the data, each once.
-func (t *Tap) all(data []byte) (all []int32) {
-	for one := range forms(data) {
 		for _, seq := range t.cfg.IDs.All(one) {
-			if int(seq) < len(t.cfg.Plan.Records) && !slices.Contains(all, seq) {
+			if planned(seq) {
 				all = append(all, seq)
 			}
 		}

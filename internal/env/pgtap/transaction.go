@@ -12,8 +12,6 @@ package pgtap
 // Behind a savepoint, the subject can tell because of which record a statement fails. So that is decided there.
 
 import (
-	"slices"
-
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
 )
@@ -21,6 +19,8 @@ import (
 // transaction is what has begun on a connection and has not ended. It is guarded by the session's mutex.
 type transaction struct {
 	attempts []attempt
+	// records are those that the attempts are at.
+	records map[int32]bool
 	// batch is its number in the history, 0 without Config.Batch.
 	batch int64
 	// ruling is how it is answered, once that is decided. lost: its commit is to stay unanswered.
@@ -35,10 +35,6 @@ type attempt struct {
 	event history.Event
 	// decided: it succeeds, if the transaction does.
 	decided bool
-}
-
-func (t *transaction) has(record int32) bool {
-	return slices.ContainsFunc(t.attempts, func(one attempt) bool { return one.event.Record == record })
 }
 
 // undecided returns the attempts that are not decided, from one on.
@@ -65,16 +61,17 @@ func (s *session) join(records []int32, used statement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.back.open == nil {
-		s.back.open = &transaction{}
+		s.back.open = &transaction{records: map[int32]bool{}}
 		if s.tap.cfg.Batch {
 			s.back.open.batch = s.tap.BeginBatch()
 		}
 	}
 	open, began := s.back.open, s.tap.cfg.Clock.Now()
 	for _, record := range records {
-		if open.has(record) {
+		if open.records[record] {
 			continue
 		}
+		open.records[record] = true
 		event := s.attempt(open.batch)
 		event.Time, event.Text = began, used.told
 		s.tap.Begin(&event, record, true)
@@ -140,7 +137,7 @@ func (s *session) takeUndecided(all bool) (open *transaction, from int, events [
 		return nil, 0, nil
 	}
 	if !all {
-		from = s.back.since
+		from = s.back.sinceSavepoint()
 	}
 	if events = open.undecided(from); len(events) > 0 {
 		s.back.open = nil
@@ -203,12 +200,24 @@ func (s *session) end(outcome history.Outcome, gone bool) {
 // fail ends what a refused statement takes back: everything since the last savepoint, or without one, the transaction.
 // The caller holds the mutex.
 func (s *session) fail(outcome history.Outcome) {
-	open, since := s.back.open, s.back.since
-	if open == nil || s.back.savepoints == 0 || s.back.left {
+	if len(s.back.savepoints) == 0 || s.back.left {
 		s.end(outcome, false)
 		return
 	}
-	s.conclude(open.attempts[since:], outcome, false)
+	s.takeBack(outcome, false)
+}
+
+// takeBack ends the attempts since the last savepoint. The caller holds the mutex.
+func (s *session) takeBack(outcome history.Outcome, gone bool) {
+	open := s.back.open
+	if open == nil {
+		return
+	}
+	since := s.back.sinceSavepoint()
+	s.conclude(open.attempts[since:], outcome, gone)
+	for _, one := range open.attempts[since:] {
+		delete(open.records, one.event.Record)
+	}
 	open.attempts = open.attempts[:since]
 }
 
