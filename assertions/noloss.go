@@ -160,13 +160,16 @@ func (w *state) showsEnd(number int32, r *record, at place) bool {
 
 // showsEnds reports whether it shows that of any record.
 func (w *state) showsEnds() bool {
+	if !w.contract.WireOnly {
+		return true
+	}
 	for number := range int32(w.records.count) {
 		r := w.record(number)
 		if r.has(markSent) && w.showsEnd(number, r, w.position(number, r)) {
 			return true
 		}
 	}
-	return !w.contract.WireOnly
+	return false
 }
 
 // blocks reports whether the other records of its partition wait for the record, because it is the first that never

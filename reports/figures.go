@@ -96,7 +96,7 @@ func entryWords(key string, unseen bool) (words, meaning string) {
 		measure.NoteDuplicates: {"succeeded more than once",
 			"a disruption may explain it; where none does, duplicates is violated"},
 		measure.NoteUnasked: {"handled without an acknowledgement",
-			"what was lost is the acknowledgement, not the record"},
+			"the acknowledgement was lost, not the record"},
 		measure.NoteRepeated: {"produced twice", "by workload.repeated; each counts as one record"},
 	}[key]
 	if key == measure.EntryCommitted && unseen {

@@ -26,7 +26,7 @@ func TestPagesSayWhatExplainSays(t *testing.T) {
 		files := must.Get(filepath.Glob(filepath.Join(repositoryRoot, "docs", folder, "*.md")))(t)
 		for _, file := range files {
 			if _, known := all[filepath.Join(folder, filepath.Base(file))]; !known {
-				t.Errorf("docs/%s/%s explains what there is no more: remove it", folder, filepath.Base(file))
+				t.Errorf("docs/%s/%s explains something that does not exist: remove it", folder, filepath.Base(file))
 			}
 		}
 	}
