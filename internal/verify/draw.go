@@ -205,10 +205,10 @@ func (d *drawing) scenario(faults string) string {
 	}
 	rare := ", rate_limited: 1, timeout: 1, reset: 1"
 	// a batch waits for its slowest record, and meanwhile the consumer sends no request that a fault could hit
-	switch {
-	case d.mode.batches():
+	if d.mode.batches() {
 		backoff, rare = 60, ", reset: 1"
-	case d.mode.writes: // nor do they show which record without an id they belong to
+	}
+	if d.mode.writes { // nor do they show which record without an id they belong to
 		rare, extra = "", ""
 	}
 	replay, pace := d.replay(), max(1, d.mode.pace)

@@ -107,6 +107,16 @@ func TestDrawnFaultsApplyToStrangers(t *testing.T) {
 	}
 }
 
+// Something can be drawn for the applications of examples/apps, too, one of which writes in transactions.
+func TestDrawnFaultsApplyToApplications(t *testing.T) {
+	apps := must.Get(FindStrangers("../../examples/apps"))(t)
+	for number := range uint64(8 * len(apps)) {
+		if _, err := drawnFor(apps, number); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A missing prerequisite is distinguished from a broken build.
 func TestBuildsOfStrangers(t *testing.T) {
 	folder := t.TempDir()
