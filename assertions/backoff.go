@@ -241,7 +241,7 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 	disturbed := !c.w.memory && c.w.disruptions(a.number, r) > 0
 	switch {
 	case r.has(markMixed):
-		c.skip("just after a rebalance")
+		c.skip(handedAgain)
 		return
 	case r.several(), disturbed && c.w.hops:
 		c.skip("several copies")

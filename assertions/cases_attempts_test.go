@@ -674,6 +674,17 @@ func orderCases() []testCase {
 	}
 }
 
+// TestPairsHandedOutAgainAreCounted checks that pairs whose order is not judged, because their process got its
+// partition back, are counted as such.
+func TestPairsHandedOutAgainAreCounted(t *testing.T) {
+	b := newBuilder().begin().send(0).send(1).send(2).success(0).commit(1)
+	b.revoke(0).assign(0).fetch(0).success(1).success(2).wait(2 * time.Second).send(3).success(3).commit(4)
+	r := resultOf(t, judged(t, b.drain().done()), "ordering")
+	if r.Status != Pass || r.Judged != 1 || r.Open != 2 || r.NotJudged[handedAgain] != 2 {
+		t.Errorf("%s, %d judged, %d not: %v", r.Status, r.Judged, r.Open, r.NotJudged)
+	}
+}
+
 // late has a record fail and succeed after the gap, with a stall of the harness at its end.
 func (b *builder) late(number int32, gap, stall time.Duration) *builder {
 	b.send(number).fails(number, 1).wait(gap)

@@ -76,7 +76,7 @@ func (c *ordering) observe(*history.Event) {
 	if a != nil && a.within != nil {
 		c.join(a)
 	}
-	if a == nil || !a.fresh || a.renewed || a.stray || a.early {
+	if a == nil || !a.fresh || a.renewed || a.stray {
 		return
 	}
 	r := c.w.record(a.number)
@@ -84,7 +84,14 @@ func (c *ordering) observe(*history.Event) {
 	if r.lives > 0 {
 		return
 	}
-	if before := c.w.predecessor(r); before != none {
+	before := c.w.predecessor(r)
+	switch {
+	case a.early && before != none:
+		c.skip(handedAgain) // in which of the deliveries, is not known
+		return
+	case a.early:
+		return
+	case before != none:
 		c.judgeBefore(a, before)
 	}
 	first := !a.before.any || a.before.by != a.by || a.before.delivery != r.delivery

@@ -202,6 +202,9 @@ const unreadExcuse = "schema unknown to the registry"
 // stallExcuse is the reason why something was not judged that a stall may explain.
 const stallExcuse = "stall"
 
+// handedAgain is the reason why an attempt was not judged that may belong to an earlier delivery to its process.
+const handedAgain = "handed to its process again"
+
 // answersHidden reports whether, between from and to, an attempt of the instance at the record may not have reached the
 // downstream stub, or an answer of the stub may not have reached the instance, or a call of another downstream failed;
 // why names the reason. If so, the stub and the subject may have observed different attempts.
