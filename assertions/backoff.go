@@ -115,8 +115,10 @@ type backoff struct {
 	fetched   map[place]int64
 	refetched map[place]time.Duration
 	busy      busy
-	// others is how long the process was busy with other records before the current attempt.
+	// others is how long the process was busy with other records before the current attempt, and beside what it did in
+	// other partitions, if it has several threads.
 	others time.Duration
+	beside *beside
 }
 
 // lengths counts the gaps of one number, and those that are too long and too short.
@@ -156,6 +158,7 @@ type gap struct {
 	length                  time.Duration
 	least, most             time.Duration
 	others                  time.Duration // spent on other records, which may have made it longer
+	beside                  *beside
 	from, ended             time.Duration
 	// doubted is since when an attempt that did not reach the downstream stub could explain it.
 	doubted      time.Duration
@@ -258,9 +261,11 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 
 // noteBusy notes the activity of an attempt's process, and the time the attempt had to wait for other records.
 func (c *backoff) noteBusy(a *attempt, e *history.Event) {
-	lane := c.w.lies(a.number, c.w.record(a.number))
+	r := c.w.record(a.number)
+	lane := assignment{c.w.lies(a.number, r), c.w.epochOf(a.number)}
 	copied, limit := c.w.role(lane.topic) == history.RoleRetry, c.w.contract.MaxAttempts
-	c.others = 0
+	answered := !a.gone && a.outcome != history.OutcomeTimeout && a.outcome != history.OutcomeReset
+	c.others, c.beside = 0, nil
 	defer func() {
 		c.others += c.calls[a.number]
 		delete(c.calls, a.number)
@@ -273,12 +278,12 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 		c.busy.tried[theirs{a.by, a.number}] = lane.topic
 	case c.w.hops:
 	case e.Kind == history.KindAttemptStart:
-		c.others = c.busy.start(a, lane)
+		c.others, c.beside = c.busy.start(a, lane)
 	case c.w.classes[a.outcome] == classRetryable && (limit == 0 || int(a.k) < limit):
 		least := c.waits(a.k).least
-		c.busy.end(a, lane, pause{least, least + c.b.Jitter + c.b.Late}, false)
+		c.busy.end(a, lane, pause{least, least + c.b.Jitter + c.b.Late}, false, answered && r.attempts == r.inSeries)
 	default:
-		c.busy.end(a, lane, pause{}, true)
+		c.busy.end(a, lane, pause{}, true, answered)
 	}
 }
 
@@ -336,8 +341,8 @@ func (c *backoff) measure(a *attempt, b *former, r *record) gap {
 	}
 	g := gap{
 		number: a.number, instance: a.by.instance, k: k, length: a.start - b.end, least: least,
-		most: most + c.b.Jitter + c.b.Late + c.others, others: c.others, from: b.start, ended: b.end, start: a.start,
-		since: r.born.At(), doubted: b.start,
+		most: most + c.b.Jitter + c.b.Late + c.others, others: c.others, beside: c.beside, from: b.start, ended: b.end,
+		start: a.start, since: r.born.At(), doubted: b.start,
 	}
 	g.unanswered = b.gone || b.outcome == history.OutcomeTimeout || b.outcome == history.OutcomeReset
 	return g
@@ -384,10 +389,15 @@ func (c *backoff) noteUsual(g *gap, r *record) {
 	}
 	at := min(int(g.k), len(c.usual)-1)
 	c.usual[at]++
-	if g.length-g.others > g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare) {
+	if c.unusual(g) {
 		g.usual = true
 		c.gaps = append(c.gaps, *g)
 	}
+}
+
+// unusual reports whether a gap is longer than half of them may be.
+func (c *backoff) unusual(g *gap) bool {
+	return g.length-g.others > g.least+c.b.Jitter+max(c.b.Usual, g.least/usualShare)
 }
 
 // noteSpread counts how far a gap exceeds its least wait. Gaps beyond eight times the jitter are counted in the last
@@ -402,6 +412,7 @@ func (c *backoff) noteSpread(above time.Duration) {
 }
 
 func (c *backoff) finish() Result {
+	c.allowThreads()
 	heldUp := c.heldUp()
 	for i := range c.gaps {
 		if !c.gaps[i].usual {
@@ -580,6 +591,9 @@ func (c *backoff) judgeUsual() {
 	for i := range c.gaps {
 		g := &c.gaps[i]
 		if !g.usual {
+			continue
+		}
+		if !c.unusual(g) {
 			continue
 		}
 		at := min(int(g.k), len(c.usual)-1)

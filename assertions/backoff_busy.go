@@ -8,7 +8,7 @@ package assertions
 //	    its own wait ─▶ record 7 is attempted
 //
 // Spring's DefaultErrorHandler works this way: it waits in the listener's thread and seeks all partitions back, and the
-// next poll may return any of them.
+// next poll may return any of them. With several threads, that holds for the partitions of each (backoff_threads.go).
 
 import "time"
 
@@ -44,6 +44,7 @@ type thread struct {
 	blocked, free int
 	// failed holds the waiting records, with the value of spent at the latest time when their own wait was over.
 	failed map[int32]time.Duration
+	shares
 }
 
 // pause is the shortest and the longest time for which a failed record may block its process. The zero value is no
@@ -57,20 +58,21 @@ func newBusy() busy {
 func (b *busy) of(by holder) *thread {
 	t := b.threads[by]
 	if t == nil {
-		t = &thread{last: none, failed: map[int32]time.Duration{}}
+		t = &thread{last: none, failed: map[int32]time.Duration{}, shares: newShares()}
 		b.threads[by] = t
 	}
 	return t
 }
 
 // start notes an attempt of a record of the partition lane, and returns for how long the process was busy with others
-// since that record failed.
-func (b *busy) start(a *attempt, lane place) time.Duration {
+// since that record failed, or if it has several threads, what it did beside.
+func (b *busy) start(a *attempt, lane assignment) (time.Duration, *beside) {
 	t := b.of(a.by)
+	done := t.shares.start(a, lane)
 	t.several = t.several || t.open > 0
 	t.open++
 	if t.last != none {
-		t.passed(a, lane, max(a.start-t.ended, 0))
+		t.passed(a, lane.place, max(a.start-t.ended, 0))
 		if _, waits := t.failed[t.last]; waits {
 			t.failed[t.last] = t.spent // the time until now was its own wait
 		}
@@ -78,10 +80,13 @@ func (b *busy) start(a *attempt, lane place) time.Duration {
 	}
 	since, known := t.failed[a.number]
 	delete(t.failed, a.number)
-	if !known || t.several {
-		return 0
+	switch {
+	case t.several:
+		return 0, done
+	case !known:
+		return 0, nil
 	}
-	return t.spent - since
+	return t.spent - since, nil
 }
 
 // passed notes the time between the latest attempt and the next one. A process that mostly attempts other records of
@@ -101,11 +106,12 @@ func (t *thread) passed(next *attempt, lane place, took time.Duration) {
 
 // end notes the end of an attempt of a record of the partition lane, which is tried again after the wait unless it is
 // settled.
-func (b *busy) end(a *attempt, lane place, wait pause, settled bool) {
+func (b *busy) end(a *attempt, lane assignment, wait pause, settled, certain bool) {
 	t := b.of(a.by)
+	t.shares.end(a, lane, wait, settled, certain)
 	t.open = max(t.open-1, 0)
 	t.spent += a.end - a.start
-	t.last, t.lane, t.ended, t.wait = a.number, lane, a.end, wait
+	t.last, t.lane, t.ended, t.wait = a.number, lane.place, a.end, wait
 	if !settled {
 		t.failed[a.number] = t.spent
 	}

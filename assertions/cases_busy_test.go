@@ -13,6 +13,14 @@ func busyCases() []testCase {
 	waitsForAnother := func(b *builder) *builder {
 		return b.attempt(1, failed).wait(105*ms).attempt(1, failed).wait(205*ms).attempt(1, failed).letter(1)
 	}
+	// twoThreads: record 0 fails while the other thread tries record 3.
+	twoThreads := func(b *builder) *builder {
+		two(b).sendTo(3, 2, 3)
+		first, other := b.start(0), b.start(3)
+		b.end(other, 3, history.OutcomeSuccess)
+		b.end(first, 0, failed)
+		return b
+	}
 	copies := func(b *builder) *builder {
 		b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 			history.OrderingNone
@@ -46,6 +54,31 @@ func busyCases() []testCase {
 			b.end(other, 2, history.OutcomeSuccess)
 			b.end(first, 0, failed)
 			return ends(waitsForAnother(b.wait(105 * ms)))
+		}},
+		// Spring's listener container with two threads, the first of which has the partitions of records 0 and 1.
+		{"late, as one of two threads has another partition's record", nil, func(b *builder) history.Source {
+			return ends(waitsForAnother(twoThreads(b).wait(105 * ms)).success(2))
+		}},
+		{"late, and another partition's record is tried in its wait, so by another thread", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return ends(waitsForAnother(twoThreads(b).success(2).wait(105 * ms)))
+			}},
+		{"late, and another partition's record is first tried in its wait long after", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				waitsForAnother(twoThreads(b).wait(105*ms)).success(2).success(0).sendTo(4, 0, 4).sendTo(5, 1, 5)
+				return b.attempt(4, failed).success(5).wait(105 * ms).success(4).commitAll().drain().done()
+			}},
+		{"late, and idle for long after the record of its thread", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return ends(waitsForAnother(twoThreads(b).wait(105 * ms)).success(2).wait(400 * ms))
+			}},
+		{"late, and two threads have its partition", []string{"backoff-late"}, func(b *builder) history.Source {
+			b.h.Contract().Ordering = history.OrderingNone
+			b.begin().sendTo(0, 0, 0).sendTo(1, 1, 1).sendTo(2, 1, 2).sendTo(3, 0, 3)
+			first, other := b.start(0), b.start(3)
+			b.end(other, 3, history.OutcomeSuccess)
+			b.end(first, 0, failed)
+			return ends(waitsForAnother(b.wait(105 * ms)).success(2))
 		}},
 		{"late, in a retry topic, behind a copy that takes long", nil, func(b *builder) history.Source {
 			slow := copies(b).start(0)
