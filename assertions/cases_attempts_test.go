@@ -8,6 +8,16 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
+// inDatabase has a record dead-lettered after two attempts with a gap between them. The dead letter claims so many.
+func inDatabase(name string, anomalies []string, gap time.Duration, claim int32) testCase {
+	return testCase{name, anomalies, func(b *builder) history.Source {
+		b.h.Contract().Database, b.h.Contract().Backoff.Late = true, time.Second
+		b.begin().send(0).fails(0, 1).wait(gap).attempt(0, history.OutcomeTransient).letter(0).commit(1)
+		b.inTopics[len(b.inTopics)-1].Claim.Attempts = claim
+		return b.drain().done()
+	}}
+}
+
 func retryCases() []testCase {
 	return []testCase{
 		{"one attempt too many", []string{"over-retried"}, func(b *builder) history.Source {
@@ -29,6 +39,10 @@ func retryCases() []testCase {
 				letter(0).commit(1)
 			return b.drain().done()
 		}},
+		inDatabase("one attempt too few for a database, in which one may have failed before its statement", nil, 305*ms, 3),
+		inDatabase("one attempt too few for a database, and no time for another", []string{"metadata-wrong", "under-retried"},
+			105*ms, 3),
+		inDatabase("one attempt too few for a database, as the dead letter says itself", []string{"under-retried"}, 305*ms, 2),
 		{"one attempt too few after a restart, as the count can't have survived", []string{"under-retried"},
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 2).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 2).letter(0).commit(1)

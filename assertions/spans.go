@@ -230,14 +230,28 @@ func (w *state) answersHidden(number int32, instance int16, from, to time.Durati
 
 // attemptsHidden is answersHidden for the case that only additional attempts, unseen by the downstream stub, would be
 // an excuse. rush: the waits that the contract promises left no time for them. A stall hides attempts, and does not
-// shorten the waits between them.
+// shorten the waits between them. A database is not the harness, so nobody knows when it is slow: the subject may give
+// up while it connects or begins.
 func (w *state) attemptsHidden(number int32, instance int16, from, to time.Duration,
 	rush bool) (why string, hidden bool) {
 	if why, hidden = w.calls.failedFor(number, instance, from, to); hidden {
 		return why, true
 	}
+	if w.contract.Database && !rush && !w.admitsFewer(number) {
+		return "a transaction may have failed before its first statement", true
+	}
 	why, hidden = w.answersHidden(number, instance, from, to)
 	return why, hidden && (!rush || w.callsHidden(instance, from, to))
+}
+
+// admitsFewer reports whether a dead letter of the record, whose last attempt could have been repeated, says itself that
+// there were fewer attempts than promised.
+func (w *state) admitsFewer(number int32) bool {
+	r := w.record(number)
+	return r.has(markEnded) && w.classOfLast(r) == classRetryable &&
+		slices.ContainsFunc(w.foundOf.of(number), func(l *letter) bool {
+			return l.claim != nil && l.claim.Missing == "" && l.claim.Attempts >= 0 && int(l.claim.Attempts) < w.contract.MaxAttempts
+		})
 }
 
 // waitsLimit is the largest number of waits that are added up.

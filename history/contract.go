@@ -95,6 +95,8 @@ type Contract struct {
 	Effects *Effects `json:"effects,omitempty"`
 	// OutputAttempts: attempts are writes to an output topic.
 	OutputAttempts bool `json:"output_attempts,omitempty"`
+	// Database: attempts are transactions in a database. Their first statement about the record is what is seen of them.
+	Database bool `json:"database,omitempty"`
 	// WireOnly: the subject does not call the downstream; invariants that need attempts do not apply.
 	WireOnly bool `json:"wire_only"`
 	// ProcessUnseen: somebody else starts the subject. Neither its log nor an exit code is seen, and no end that the
@@ -107,6 +109,8 @@ type Contract struct {
 type Effects struct {
 	// Once: a record has its effect at most once, whatever happens. Otherwise disruptions may repeat it.
 	Once bool `json:"once,omitempty"`
+	// PerCopy: a record has its effect at most once for each time it was produced, whatever else happens.
+	PerCopy bool `json:"per_copy,omitempty"`
 	// Atomic: a record that did not succeed left no effect.
 	Atomic bool `json:"atomic,omitempty"`
 }

@@ -107,7 +107,7 @@ const (
 func (s *SubjectFile) HistoryContract() (history.Contract, error) {
 	contract, err := s.Contract.contract(s.answers())
 	contract.WireOnly, contract.ProcessUnseen = s.Observe == ObserveWire, s.External != nil
-	contract.OutputAttempts = s.Kafka() != nil
+	contract.OutputAttempts, contract.Database = s.Kafka() != nil, s.Postgres() != nil
 	if calls := s.attemptCalls(); calls != nil {
 		contract.FirstCall, contract.LastCall = calls.First, calls.Last
 	}
