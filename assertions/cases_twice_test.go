@@ -37,7 +37,7 @@ func (b *builder) copyAt(number int32, offset int64) *builder {
 }
 
 func twiceCases() []testCase {
-	atLeast, once := history.Effects{}, history.Effects{Once: true}
+	atLeast, once, perCopy := history.Effects{}, history.Effects{Once: true}, history.Effects{PerCopy: true}
 	gone := func(b *builder) *builder { return b.attempt(0, history.OutcomePermanent).letter(0) }
 	return []testCase{
 		{"a record is produced twice, and each copy succeeds", nil, func(b *builder) history.Source {
@@ -54,6 +54,15 @@ func twiceCases() []testCase {
 		{"a record that is produced twice has its effect twice, against repeats: never", []string{"effect-doubled"},
 			func(b *builder) history.Source {
 				return b.withSink(once).begin().sendTwice(0).success(0).success(0).commit(2).drain().sinkHas(2).done()
+			}},
+		{"a record that is produced twice has its effect twice, as promised", nil, func(b *builder) history.Source {
+			return b.withSink(perCopy).begin().sendTwice(0).success(0).success(0).commit(2).drain().sinkHas(2).done()
+		}},
+		{"a record that is produced twice has its effect three times after a kill, against repeats: produced",
+			[]string{"effect-doubled"}, func(b *builder) history.Source {
+				b.withSink(perCopy).begin().sendTwice(0).success(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3)
+				b.copyAt(0, 0).fetch(0).success(0).copyAt(0, 1).fetch(0).success(0)
+				return b.commit(2).drain().sinkHas(3).done()
 			}},
 		{"its process is killed, and each copy is delivered again", nil, func(b *builder) history.Source {
 			b.withSink(atLeast).begin().sendTwice(0).success(0).success(0).kill().as(0, 1).up().assign(0, 1, 2, 3)

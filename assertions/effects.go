@@ -22,8 +22,8 @@ func effectsInvariant() Invariant {
 		Rule: "At the end, a record whose last attempt succeeded, that is committed, and that has no dead letter has an " +
 			"effect in the sink. It has one, plus one for each disruption, replay, further success or copy that the " +
 			"workload produced, and one for each write, attempt or call whose answer may have been lost; with repeats: " +
-			"never, at most one whatever happened. " +
-			"With atomic: true, a record none of whose attempts succeeded has none, dead-lettered or not. Without " +
+			"produced, only the copies that the workload or a replay produced count; with repeats: never, it has at most " +
+			"one whatever happened. With atomic: true, a record none of whose attempts succeeded has none, dead-lettered or not. Without " +
 			"attempts that can be seen, a committed record without a dead letter counts as one that succeeded.",
 		Evidence: "the sink as it is at the end of the run (records of an output topic that are committed, rows of a " +
 			"database), the answers to attempts, dead letters, commits and disruptions",
@@ -221,16 +221,20 @@ func (c *effects) allowed(number int32, r *record, one *effect) int {
 	if l := c.w.letters.of(number); l != nil {
 		lives += l.disturbed
 	}
+	if c.promised.PerCopy {
+		return 1 + r.again() + lives
+	}
 	return max(1+c.w.disruptions(number, r), int(r.successes)) + max(lives, earlier) + int(one.unsure)
 }
 
 func (c *effects) doubled(number int32, r *record, one *effect) {
 	p := c.w.home(number, r)
-	if p != nil && p.unanswered < endless && !c.promised.Once {
+	repeats := !c.promised.Once && !c.promised.PerCopy // by disruptions
+	if p != nil && p.unanswered < endless && repeats {
 		c.withdraw("commit unanswered")
 		return
 	}
-	if !c.promised.Once && c.w.lostAnswers(number, r) {
+	if repeats && c.w.lostAnswers(number, r) {
 		c.withdraw("fault on the link to another downstream")
 		return
 	}
@@ -241,8 +245,11 @@ func (c *effects) doubled(number int32, r *record, one *effect) {
 }
 
 func (c *effects) once() string {
-	if c.promised.Once {
+	switch {
+	case c.promised.Once:
 		return "the contract promises one, whatever happens"
+	case c.promised.PerCopy:
+		return "the contract promises one for each time it was produced"
 	}
 	return ""
 }

@@ -140,7 +140,9 @@ func (c ContractSpec) contract(answers []classed) (history.Contract, error) {
 		c.DLQ.promise(&contract)
 	}
 	if c.Effects != nil {
-		contract.Effects = &history.Effects{Once: c.Effects.Repeats == RepeatsNever, Atomic: c.Effects.Atomic}
+		contract.Effects = &history.Effects{
+			Once: c.Effects.Repeats == RepeatsNever, PerCopy: c.Effects.Repeats == RepeatsProduced, Atomic: c.Effects.Atomic,
+		}
 	}
 	if c.Backoff.Initial > 0 {
 		contract.Backoff = history.Backoff{

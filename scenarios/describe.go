@@ -240,8 +240,11 @@ func effectsPromises(e *history.Effects) []string {
 		return nil
 	}
 	list := []string{"A record that succeeded has its effect in the sink, again only after a disruption."}
-	if e.Once {
+	switch {
+	case e.Once:
 		list[0] = "A record that succeeded has its effect in the sink once, whatever happens."
+	case e.PerCopy:
+		list[0] = "A record that succeeded has its effect in the sink, again only if it was produced again."
 	}
 	if e.Atomic {
 		list = append(list, "A record that did not succeed left no effect.")

@@ -13,6 +13,7 @@ func TestEffectsOfASubject(t *testing.T) {
 		"{}": nil,
 		"{effects: {topic: \"{{.RunID}}.results\"}}":                                                      {},
 		"{effects: {topic: r, repeats: never}}":                                                           {Once: true},
+		"{effects: {topic: r, repeats: produced}}":                                                        {PerCopy: true},
 		"{effects: {topic: r, repeats: disrupted, atomic: true}}":                                         {Atomic: true},
 		"{effects: {topic: out, repeats: never}}\ntopics: [out, more]":                                    {Once: true},
 		"{effects: {sql: \"SELECT id FROM t\", atomic: true}}\ndownstreams: [{http: {}}, {postgres: {}}]": {Atomic: true},

@@ -167,10 +167,10 @@ type EffectsSpec struct {
 	// SQL is a statement that reads the effects from the database among the downstreams: rows with a record's id in the
 	// first column and, if there is a second one, the number of its effects there. It takes the place of Topic.
 	SQL string `json:"sql,omitempty" jsonschema:"minLength=1,maxLength=10000"`
-	// Repeats: disrupted (default), if a record may have its effect again after a disruption; never, if it has it once,
-	// whatever happens, as with transactions or with a key by which a repeat is recognised, also of a record that was
-	// produced twice (workload.repeated).
-	Repeats string `json:"repeats,omitempty" jsonschema:"enum=disrupted,enum=never"`
+	// Repeats: disrupted (default), if a record may have its effect again after a disruption; produced, if it has it
+	// again only if it was produced again (workload.repeated, a replay), as with Kafka's transactions; never, if it has it
+	// once, whatever happens, as with a key by which a repeat is recognised.
+	Repeats string `json:"repeats,omitempty" jsonschema:"enum=disrupted,enum=produced,enum=never"`
 	// Atomic: true, if a record that did not succeed leaves no effect, dead-lettered or not.
 	Atomic bool `json:"atomic,omitempty"`
 }
@@ -178,6 +178,7 @@ type EffectsSpec struct {
 // The words of EffectsSpec.Repeats.
 const (
 	RepeatsDisrupted = "disrupted"
+	RepeatsProduced  = "produced"
 	RepeatsNever     = "never"
 )
 

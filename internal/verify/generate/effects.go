@@ -29,14 +29,21 @@ func (h *History) addEffects(promised history.Effects, makes func(*history.Event
 	at := h.Events[seal].Time
 	found := []history.Event{history.New(history.KindEffectsRead, at)}
 	for number := range int32(h.Header.Records) {
-		count := int32(0)
+		count, produced := int32(0), int32(0)
 		for i := range h.Events {
-			if e := &h.Events[i]; e.Record == number && makes(e) {
+			e := &h.Events[i]
+			if e.Record == number && makes(e) {
 				count++
 			}
+			if e.Record == number && e.Kind == history.KindSend {
+				produced++
+			}
 		}
-		if promised.Once {
+		switch {
+		case promised.Once:
 			count = min(count, 1)
+		case promised.PerCopy:
+			count = min(count, produced)
 		}
 		if count > 0 {
 			e := history.New(history.KindEffect, at)

@@ -14,7 +14,9 @@ func Twice(c Choices) *History {
 	s.h.Header = s.drawHeader()
 	s.h.Header.Replay = false
 	h := s.run()
-	h.addEffects(history.Effects{Once: chance(c, 2), Atomic: chance(c, 2)}, succeeds)
+	promised := history.Effects{Once: chance(c, 2), Atomic: chance(c, 2)}
+	promised.PerCopy = !promised.Once && h.Header.Records%2 == 1 // not drawn, for the same reason as below
+	h.addEffects(promised, succeeds)
 	return h
 }
 

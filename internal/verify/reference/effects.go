@@ -7,7 +7,7 @@ import (
 )
 
 // effects implements "a record whose last attempt succeeded, that is committed, and that has no dead letter has an
-// effect in the sink", "one for each success or copy, at most one where the contract says once", and "where it says
+// effect in the sink", "one for each success or copy, at most one where the contract says once, or of each copy", and "where it says
 // atomic, a record none of whose attempts succeeded has none". An attempt without an answer may have had its effect.
 func (j *judge) effects(r *record) {
 	c := j.header.Contract().Effects
@@ -25,8 +25,11 @@ func (j *judge) effects(r *record) {
 		}
 	}
 	allowed := max(1+r.again, successes) + unsure
-	if c.Once {
+	switch {
+	case c.Once:
 		allowed = 1
+	case c.PerCopy:
+		allowed = 1 + r.again
 	}
 	switch {
 	case found > allowed:
