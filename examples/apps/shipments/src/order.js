@@ -15,7 +15,8 @@ export function parseOrder(value) {
   if (typeof orderId !== 'string' || orderId === '') throw new PermanentError('not an order: orderId is missing')
   if (typeof address?.country !== 'string') throw new PermanentError(`order ${orderId} has no address`)
   if (!Array.isArray(parcels) || parcels.length === 0) throw new PermanentError(`order ${orderId} has no parcels`)
-  for (const { weightGrams } of parcels) {
+  for (const parcel of parcels) {
+    const weightGrams = parcel?.weightGrams // an entry may be null
     if (!Number.isInteger(weightGrams) || weightGrams <= 0) {
       throw new PermanentError(`order ${orderId} has a parcel without a weight`)
     }

@@ -17,6 +17,7 @@ const bad = {
   'no address': encode({ ...order, address: undefined }),
   'no parcels': encode({ ...order, parcels: [] }),
   'a parcel without a weight': encode({ ...order, parcels: [{}] }),
+  'no parcel among the parcels': encode({ ...order, parcels: [null] }),
 }
 for (const [name, value] of Object.entries(bad)) {
   test(name, () => assert.throws(() => parseOrder(value), PermanentError))

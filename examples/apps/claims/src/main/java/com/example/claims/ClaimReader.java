@@ -12,6 +12,13 @@ import org.springframework.stereotype.Component;
 /** Reads claims in the format of the registry's serializers: a zero byte, the schema's id, and Avro. */
 @Component
 class ClaimReader {
+  static {
+    // Avro allocates what a text says that it is long, before it reads it: two gigabytes, if the record is no claim. A
+    // Kafka record is smaller. Avro reads the limits when it decodes first.
+    System.setProperty("org.apache.avro.limits.string.maxLength", "1048576");
+    System.setProperty("org.apache.avro.limits.bytes.maxLength", "1048576");
+  }
+
   private final SchemaRegistry registry;
 
   ClaimReader(SchemaRegistry registry) {
@@ -36,7 +43,8 @@ class ClaimReader {
         throw new UnreadableException("this is not a claim", null);
       }
       return claim;
-    } catch (IOException | AvroRuntimeException | IllegalArgumentException | IndexOutOfBoundsException e) {
+    } catch (IOException | AvroRuntimeException | IllegalArgumentException | IndexOutOfBoundsException
+        | UnsupportedOperationException e) {
       throw new UnreadableException("this is not a claim: " + e.getMessage(), e);
     }
   }

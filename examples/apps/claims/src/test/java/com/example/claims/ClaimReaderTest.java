@@ -49,8 +49,10 @@ class ClaimReaderTest {
     noId.setClaimId("x");
     var free = claim();
     free.setCents(0);
+    byte[] endless = {0, 0, 0, 0, 7, -1, -1, -1, -1, -1, -1, 0}; // a text of terabytes
+    byte[] huge = {0, 0, 0, 0, 7, -14, -1, -1, -1, 15}; // and one of two gigabytes
     for (byte[] value : new byte[][] {null, {}, "{\"claimId\":1}".getBytes(), written(claim(), 8), written(noId, 7),
-        written(free, 7), Arrays.copyOf(good, good.length - 3), Arrays.copyOf(good, good.length + 1)}) {
+        written(free, 7), Arrays.copyOf(good, good.length - 3), Arrays.copyOf(good, good.length + 1), endless, huge}) {
       assertThatThrownBy(() -> reader.read(value)).isInstanceOf(UnreadableException.class);
     }
   }
