@@ -35,6 +35,12 @@ def test_is_not_charged(status, error):
         charge(return_value=answer(status, "because"))
 
 
+@pytest.mark.parametrize("text", ["", '{"char', "{}", "null"])
+def test_what_it_answers_is_not_a_charge(text):
+    with pytest.raises(BankFailed, match="answered"):
+        charge(return_value=answer(201, text))
+
+
 @pytest.mark.parametrize("header, seconds", [("2", 2.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0)])
 def test_when_to_call_again(header, seconds):
     with pytest.raises(BankFailed) as failure:

@@ -30,4 +30,7 @@ class Bank:
         if not response.ok:
             retry_after = response.headers.get("Retry-After", "0")
             raise BankFailed(response.text[:200], float(retry_after) if retry_after.isdigit() else 0.0)
-        return response.json()["charge"]
+        try:
+            return response.json()["charge"]
+        except (ValueError, KeyError, TypeError) as error:  # the answer broke off; the bank knows the payment if it has it
+            raise BankFailed(f"answered {response.text[:200]!r}") from error
