@@ -192,9 +192,7 @@ func (c *backoff) observe(e *history.Event) {
 	case e.Kind == history.KindProduceResponse:
 		c.busy.written(holder{e.Instance, e.Run}, e.Record, e.Time)
 	case c.w.call != nil:
-		if r := c.w.record(e.Record); r.has(markEnded) && c.w.classes[r.outcome] == classRetryable {
-			c.calls[e.Record] += c.w.call.to - c.w.call.from
-		}
+		c.noteCall(e)
 		return
 	}
 	var copied *promise
@@ -257,6 +255,18 @@ func (c *backoff) observeGap(a *attempt, r *record) {
 	g.disturbed, g.apart = disturbed, c.w.hops
 	c.result.Judged++
 	c.sort(&g, r)
+}
+
+// noteCall notes the time of a call of another downstream: for its own record, if that waits for its next attempt, or
+// for the others of the process.
+func (c *backoff) noteCall(e *history.Event) {
+	took := c.w.call.to - c.w.call.from
+	switch r := c.w.record(e.Record); {
+	case r.has(markEnded) && c.w.classes[r.outcome] == classRetryable:
+		c.calls[e.Record] += took
+	case !c.w.hops:
+		c.busy.called(holder{e.Instance, e.Run}, assignment{c.w.lies(e.Record, r), c.w.epochOf(e.Record)}, took)
+	}
 }
 
 // noteBusy notes the activity of an attempt's process, and the time the attempt had to wait for other records.

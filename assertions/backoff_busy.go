@@ -31,7 +31,7 @@ type thread struct {
 	open int // attempts under way
 	// several: two attempts were under way at once, so no record has to wait for another.
 	several bool
-	// spent is the total time of its attempts, and of the waits after them in which it did nothing else.
+	// spent is the total time of its attempts and calls, and of the waits after them in which it did nothing else.
 	spent time.Duration
 	// last is the record of its latest attempt to end, in the partition lane, ended the time of that end, and wait how
 	// long that record may have blocked the process.
@@ -115,6 +115,13 @@ func (b *busy) end(a *attempt, lane assignment, wait pause, settled, certain boo
 	if !settled {
 		t.failed[a.number] = t.spent
 	}
+}
+
+// called notes a call of another downstream for a record of the partition lane.
+func (b *busy) called(by holder, lane assignment, took time.Duration) {
+	t := b.of(by)
+	t.spent += took
+	t.parts[t.part(lane)].spent += took
 }
 
 // queue is a retry topic at a process, whose copies are attempted one after another.

@@ -34,7 +34,7 @@ type assignment struct {
 
 // share is the activity of a process in one partition.
 type share struct {
-	// spent is the time of its attempts, and of the waits after them that blocked their thread.
+	// spent is the time of its attempts and calls, and of the waits after them that blocked their thread.
 	spent time.Duration
 	// started is the latest start of an attempt. A failed one ended at the time ended; wait is how long it may block the
 	// thread since, zero if it does not.

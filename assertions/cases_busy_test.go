@@ -59,6 +59,16 @@ func busyCases() []testCase {
 		{"late, as one of two threads has another partition's record", nil, func(b *builder) history.Source {
 			return ends(waitsForAnother(twoThreads(b).wait(105 * ms)).success(2))
 		}},
+		{"late, as the only thread calls another downstream for another partition's record", nil,
+			func(b *builder) history.Source {
+				two(b.withOthers()).attempt(0, failed).wait(105 * ms)
+				return ends(b.success(1).slowCall(ledger, 1, history.OutcomeSuccess, 0, 300*ms).success(2))
+			}},
+		{"late, as one of two threads calls another downstream for another partition's record", nil,
+			func(b *builder) history.Source {
+				twoThreads(b.withOthers()).wait(105 * ms)
+				return ends(b.success(1).slowCall(ledger, 1, history.OutcomeSuccess, 0, 300*ms).success(2))
+			}},
 		{"late, and another partition's record is tried in its wait, so by another thread", []string{"backoff-late"},
 			func(b *builder) history.Source {
 				return ends(waitsForAnother(twoThreads(b).success(2).wait(105 * ms)))
