@@ -43,6 +43,9 @@ func recovers(scenario string) string { return scenario + " workload.outcomes.ex
 // byThree has three instances, each of which takes a third of the partitions.
 func byThree(scenario string) string { return scenario + " subject.reference.instances=3" }
 
+// fewerPartitions is a scenario whose dead-letter topic has fewer partitions than the input.
+const fewerPartitions = "../a-few-records topics.dlq.partitions=2"
+
 // seldom is a scenario with fewer records than it has, for a stranger that waits for seconds.
 func seldom(scenario string) string { return scenario + " workload.rate=15/s" }
 
@@ -174,6 +177,10 @@ func strangersBugs() map[string][]plantedInStranger {
 		"frameworks/spring/defaults.yaml": {
 			{"", "smoke", ""},
 			{"count-starts-anew", "unreliable-downstream", "bounded-retries: over-retried"},
+		},
+		"frameworks/spring/fewer-partitions.yaml": {
+			{"", fewerPartitions, ""},
+			{"same-partition", fewerPartitions, "no-loss: stalled"},
 		},
 		"frameworks/spring/batch.yaml": {
 			{"", seldom("smoke"), ""},
@@ -333,6 +340,9 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "produced-twice", ""},
 			{"key-with-offset", "produced-twice", "effects: effect-doubled"},
 		},
+		"postgres/python/subjects/executemany.yaml": {{"refused-ignored", "smoke", "no-loss: lost"}},
+		"postgres/python/subjects/savepoints.yaml":  {{"failures-ignored", "smoke", "no-loss: lost"}},
+		"postgres/go/subjects/batch.yaml":           {{"error-ignored", "smoke", "no-loss: lost"}},
 		"postgres/go/several.yaml": {
 			{"", "shop-outage", ""},
 			{"error-ignored", "shop-outage", "no-loss: lost"},
