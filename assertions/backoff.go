@@ -41,8 +41,8 @@ func backoffInvariant() Invariant {
 		Promise: "The wait between two attempts is as long as promised.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
 			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does " +
-			"one thing at a time is late only by the time in which it was not busy with other records, and a copy in a " +
-			"retry topic only by the time after the copies before it. After a 429 the gap is at least its Retry-After. " +
+			"one thing at a time is late only by the time in which it was not busy with other records, a copy in a retry " +
+			"topic only by the time after the copies before it, and a copy at the end of the input never. After a 429 the gap is at least its Retry-After. " +
 			"Where late is a default, half of the gaps may exceed the wait by half at most. With retry topics the gap " +
 			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first of those " +
 			"that its process was handed. A copy that was written again may stand for several failures; then the " +
@@ -370,8 +370,12 @@ func (c *backoff) sort(g *gap, r *record) {
 		}
 		c.gaps = append(c.gaps, *g)
 	case g.length > g.most:
-		if g.disturbed {
+		switch at := c.w.lies(g.number, r); {
+		case g.disturbed:
 			c.skip("disrupted")
+			return
+		case c.w.queues(at.topic):
+			c.skip("its copy waits behind other records in the input")
 			return
 		}
 		c.length(g.k).all++
@@ -393,7 +397,7 @@ func (c *backoff) sort(g *gap, r *record) {
 
 // noteUsual counts a gap among those that show the usual length of the wait.
 func (c *backoff) noteUsual(g *gap, r *record) {
-	if c.b.Usual <= 0 || c.refetched[place{r.topic, r.partition, none}] >= g.ended ||
+	if c.b.Usual <= 0 || c.w.queues(r.topic) || c.refetched[place{r.topic, r.partition, none}] >= g.ended ||
 		c.w.memory && r.attempts > r.inSeries {
 		return
 	}

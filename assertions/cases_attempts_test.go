@@ -127,6 +127,14 @@ func headerCounter(b *builder) {
 	b.h.Contract().Backoff = history.Backoff{}
 }
 
+// copiesTo is the topic that retry copies are written to, and the index of its partition 0 in next.
+func (b *builder) copiesTo() (topic int16, next int) {
+	if b.h.Topics[input].Retries {
+		return input, 0
+	}
+	return retry, 7
+}
+
 // retryCopy writes the record to the retry topic, and fetches the copy.
 func (b *builder) retryCopy(number int32) *builder {
 	return b.answerCopy(b.askCopy(number), 0, 0).fetch(number)
@@ -136,7 +144,8 @@ func (b *builder) retryCopy(number int32) *builder {
 func (b *builder) askCopy(number int32) history.Event {
 	b.op++
 	e := b.of(history.KindProduceRequest)
-	e.Op, e.Record, e.Topic, e.Partition = b.op, number, retry, 0
+	e.Op, e.Record, e.Partition = b.op, number, 0
+	e.Topic, _ = b.copiesTo()
 	return *b.put(e)
 }
 
@@ -147,13 +156,14 @@ func (b *builder) answerCopy(asked history.Event, code int16, flags history.Flag
 		b.put(e)
 		return b
 	}
-	e.Offset = b.next[7]
-	b.next[7]++
+	topic, next := b.copiesTo()
+	e.Offset = b.next[next]
+	b.next[next]++
 	b.put(e)
 	audit := history.New(history.KindAuditRecord, 0)
-	audit.Record, audit.Topic, audit.Partition, audit.Offset = e.Record, retry, 0, e.Offset
+	audit.Record, audit.Topic, audit.Partition, audit.Offset = e.Record, topic, 0, e.Offset
 	b.inTopics = append(b.inTopics, audit)
-	b.where[e.Record] = place{retry, 0, e.Offset}
+	b.where[e.Record] = place{topic, 0, e.Offset}
 	return b
 }
 

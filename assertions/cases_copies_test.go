@@ -71,6 +71,58 @@ func copyCases() []testCase {
 	}
 }
 
+// endOfInputCases have records that failed go to the end of the input.
+func endOfInputCases() []testCase {
+	// failed has record 0 fail once, and its copy written.
+	failed := func(b *builder) *builder {
+		b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
+			history.OrderingNone
+		b.h.Topics[input].Retries = true
+		return b.begin().send(0).fails(0, 1)
+	}
+	return []testCase{
+		{"a record that failed goes to the end of the input, and is tried in time", nil, func(b *builder) history.Source {
+			failed(b).retryCopy(0).commit(1).wait(105 * ms).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"it is tried early at the end of the input", []string{"backoff-early"}, func(b *builder) history.Source {
+			failed(b).retryCopy(0).commit(1).wait(50 * ms).success(0).commit(2)
+			return b.drain().done()
+		}},
+		{"it is tried late at the end of the input, where other records are before it", nil,
+			func(b *builder) history.Source {
+				failed(b).retryCopy(0).commit(1).wait(2 * time.Second).success(0).commit(2)
+				return b.drain().done()
+			}},
+		{"it is committed before its copy at the end of the input is written", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				failed(b)
+				asked := b.askCopy(0)
+				b.commit(1).answerCopy(asked, 0, 0).fetch(0).wait(105 * ms).success(0).commit(2)
+				return b.drain().done()
+			}},
+		{"its copy at the end of the input is refused, and it is committed", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				failed(b).answerCopy(b.askCopy(0), 19, 0).commit(1)
+				return b.drain().done()
+			}},
+		{"its copy at the end of the input is committed untried", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				failed(b).retryCopy(0).commit(2)
+				return b.drain().done()
+			}},
+		{"what a consumer that retries in place writes to its input is no copy", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 1)
+				b.h.Topics[input].Retries = true // so that the builder writes there
+				b.retryCopy(0)
+				b.h.Topics[input].Retries = false
+				b.commit(2)
+				return b.drain().done()
+			}},
+	}
+}
+
 // secondGroupCases have the retry topic read by other processes than the source, and attempts that do not say of what
 // they are.
 func secondGroupCases() []testCase {

@@ -31,7 +31,7 @@ func TestCases(t *testing.T) {
 		hopCases(),
 		memberCases(), aloneCases(), outsideCases(), hiddenCases(),
 		stopCases(), livenessCases(), isolationCases(), shareCases(), storeCases(), exitCases(), foreignCases(), placeCases(),
-		copyCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
+		copyCases(), endOfInputCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
 		busyCases(), effectCases(), callTimeoutsCases(),
 		outputCases(), callCases(), spanCases(), clientRepeatCases(), poisonCases(), twiceCases(), refusableCases(),
 		excuseCases(), elsewhereCases(),

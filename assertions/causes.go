@@ -29,7 +29,8 @@ func commitCauses() map[string]string {
 			"auto.offset.reset. If it was fetched again after a failure and not attempted again, look for a mark of " +
 			"idempotence that was set before the attempt and outlives its failure. If it failed in a call for several " +
 			"records, look for an answer whose items are not read. If results are in a transaction, look for a commit " +
-			"beside it.",
+			"beside it. If it is written to the end of the input to be tried again, the contract has to say so: " +
+			"retry_topics: \"{{.InputTopic}}\".",
 		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
 			"offset plus a count, for the position of the client, which is that of the next fetch, and for the offset of " +
 			"another partition.",

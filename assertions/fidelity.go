@@ -283,8 +283,7 @@ func (w *state) lived(number int32, r *record, at place) (known, lived bool) {
 			}
 		}
 	}
-	if w.role(at.topic) == history.RoleRetry && !w.audited(history.RoleRetry) ||
-		r.lives > 0 && !w.audited(history.RoleInput) {
+	if w.takesRetries(at.topic) && !w.audited(w.role(at.topic)) || r.lives > 0 && !w.audited(history.RoleInput) {
 		return false, false
 	}
 	return true, false

@@ -135,9 +135,9 @@ func (w *state) soughtBy(f *history.PlannedFault) *tally {
 	})
 }
 
-// isTopic reports whether a fault refers to the topic by the word: its role, or its name.
+// isTopic reports whether a fault refers to the topic by the word.
 func (w *state) isTopic(topic int16, word string) bool {
-	return string(w.role(topic)) == word || w.topicName(topic) == word
+	return w.topicName(topic) == word || w.role(topic) != "" && w.header.Topics[topic].Is(word)
 }
 
 func (a *activity) observe(w *state, e *history.Event) {

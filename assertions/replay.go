@@ -218,7 +218,7 @@ func (w *state) replayedAt() time.Duration {
 // answer reported.
 func (c *replay) unplaced(number int32, topic int16) bool {
 	known := c.w.copies[number]
-	return c.w.role(topic) == history.RoleRetry && known != nil && known.unplaced > 0
+	return c.w.takesRetries(topic) && known != nil && known.unplaced > 0
 }
 
 // copiesIn returns the copies that the last audit of the topic found, other than the original and the retry copies that

@@ -366,6 +366,16 @@ func (w *state) role(topic int16) history.Role {
 	return w.header.Topics[topic].Role
 }
 
+// queues reports whether retry copies in the topic wait behind records that were never tried.
+func (w *state) queues(topic int16) bool {
+	return w.role(topic) == history.RoleInput && w.takesRetries(topic)
+}
+
+// takesRetries reports whether the subject writes retry copies to the topic.
+func (w *state) takesRetries(topic int16) bool {
+	return topic >= 0 && int(topic) < len(w.header.Topics) && w.header.Topics[topic].TakesRetries()
+}
+
 func (w *state) topicName(topic int16) string {
 	if topic < 0 || int(topic) >= len(w.header.Topics) {
 		return "a topic outside the run"
@@ -547,7 +557,7 @@ func (w *state) coverIfAll(number int32, r *record, at place) {
 func (w *state) placedAgain(number int32) bool {
 	known := w.copies[number]
 	return known != nil && slices.ContainsFunc(known.list, func(one copied) bool {
-		return w.role(one.topic) == history.RoleInput
+		return w.role(one.topic) == history.RoleInput && !one.bySubject
 	})
 }
 

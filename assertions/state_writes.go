@@ -95,7 +95,7 @@ func (w *state) askWrite(e *history.Event) {
 	if r == nil && role == history.RoleDLQ {
 		w.unsure[e.Op] = e.Time
 	}
-	if r == nil || e.Instance < 0 || role != history.RoleDLQ && role != history.RoleRetry {
+	if r == nil || e.Instance < 0 || role != history.RoleDLQ && !w.takesRetries(e.Topic) {
 		return
 	}
 	by := holder{e.Instance, e.Run}
@@ -424,8 +424,9 @@ func (c *copies) forget(topic int16) {
 func (w *state) auditCopy(e *history.Event, r *record, at place) {
 	if w.consumed(at.topic) {
 		one := copied{at, r.born.At(), false}
-		c, to := w.copies[e.Record], w.returning[e.Record]
-		if c != nil && c.unplaced > 0 && w.role(at.topic) == history.RoleRetry && w.role(to.topic) != history.RoleRetry {
+		c := w.copies[e.Record]
+		to, unanswered := w.returning[e.Record]
+		if c != nil && c.unplaced > 0 && w.takesRetries(at.topic) && !(unanswered && w.takesRetries(to.topic)) {
 			one.created = min(one.created, c.latest)
 		}
 		w.copied(e.Record, r, one)

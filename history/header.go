@@ -21,6 +21,17 @@ type Topic struct {
 	Name       string `json:"name"`
 	Role       Role   `json:"role"`
 	Partitions int    `json:"partitions"`
+	// Retries: it is an input topic that the subject writes its retry copies to.
+	Retries bool `json:"retries,omitempty"`
+}
+
+// TakesRetries reports whether the subject writes retry copies to the topic.
+func (t Topic) TakesRetries() bool { return t.Role == RoleRetry || t.Retries }
+
+// Is reports whether a fault refers to the topic by the word: its role, or its name. An input topic that takes retry
+// copies is a retry topic, too.
+func (t Topic) Is(word string) bool {
+	return string(t.Role) == word || t.Name == word || t.Retries && word == string(RoleRetry)
 }
 
 // PlannedFault is one fault of the plan, as far as judging and reporting need it.

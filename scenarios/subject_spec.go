@@ -134,7 +134,8 @@ type ContractSpec struct {
 	Retry       string `json:"retry,omitempty" jsonschema:"enum=in-place,enum=redelivery,enum=topics"`
 	// RetryAfter: honoured, if no attempt begins before the time that a 429 gave in Retry-After; ignored (default), if
 	// that is not promised.
-	RetryAfter  string   `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`
+	RetryAfter string `json:"retry_after,omitempty" jsonschema:"enum=honoured,enum=ignored"`
+	// RetryTopics are those that retries go through, in order. With {{.InputTopic}}, they go to the end of the input.
 	RetryTopics TextList `json:"retry_topics,omitempty"`
 	DLQ         DLQSpec  `json:"dlq,omitempty"`
 	Commits     Commits  `json:"commits,omitempty"`

@@ -142,7 +142,7 @@ func (s *SubjectFile) TakesFrom(values Values) (Values, error) {
 	return values, nil
 }
 
-// TopicNames are the names of topics in a run, each once.
+// TopicNames are the names of topics in a run, each once, but for an input topic that is a retry topic as well.
 type TopicNames struct{ Inputs, DeadLetters, Retries []string }
 
 // TopicNames returns the names of the subject's topics, with values after TakesFrom. Those of its dead-letter and retry

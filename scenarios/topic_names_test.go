@@ -15,6 +15,8 @@ func TestTopicNames(t *testing.T) {
 		"input: {topics: [\"{{.RunID}}.eu\", us]}\ncontract: {retry: topics, retry_topics: [\"{{.InputTopic}}-1\", last], " +
 			"dlq: {topic: \"{{.InputTopic}}.dlt\"}}": {Inputs: []string{"run.eu", "us"},
 			DeadLetters: []string{"run.eu.dlt", "us.dlt"}, Retries: []string{"run.eu-1", "last", "us-1"}},
+		"input: {topics: [eu, us]}\ncontract: {retry: topics, retry_topics: \"{{.InputTopic}}\"}": {
+			Inputs: []string{"eu", "us"}, DeadLetters: []string{"run.input.dlq"}, Retries: []string{"eu", "us"}},
 	} {
 		file := filepath.Join(t.TempDir(), "subject.yaml")
 		subject, err := ParseSubject(file, []byte("name: orders\nkind: process\ncommand: [orders]\n"+text+"\n"))
@@ -65,6 +67,8 @@ func TestProblemsOfSeveralTopics(t *testing.T) {
 		{"input: {topics: [a, b]}\ncontract: {dlq: {topic: b}}", "b is the input topic already"},
 		{"input: {topics: [a, a.dlt]}\ncontract: {dlq: {topic: \"{{.InputTopic}}.dlt\"}}",
 			"a.dlt is the input topic already"},
+		{"input: {topics: [a, b]}\ncontract: {retry: topics, retry_topics: \"{{.InputTopic}}\"}", ""},
+		{"input: {topics: [a, b]}\ncontract: {retry: topics, retry_topics: [a, c, c]}", "c is the retry topic 2 already"},
 	} {
 		text, want := one[0], one[1]
 		_, err := ParseSubject(filepath.Join(t.TempDir(), "subject.yaml"),

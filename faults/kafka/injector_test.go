@@ -32,6 +32,7 @@ func runTopics() []history.Topic {
 	return []history.Topic{
 		{Name: "r.input", Role: history.RoleInput}, {Name: "r.retry-1", Role: history.RoleRetry},
 		{Name: "r.retry-2", Role: history.RoleRetry}, {Name: "r.dlq", Role: history.RoleDLQ},
+		{Name: "r.again", Role: history.RoleInput, Retries: true},
 	}
 }
 
@@ -117,18 +118,20 @@ func TestWhatARuleMatches(t *testing.T) {
 		request  kmsg.Request
 		want     bool
 	}{
-		"api":                {Kafka{API: "Produce"}, 0, produceTo("r.dlq"), true},
-		"api in other case":  {Kafka{API: "produce"}, 0, produceTo("r.dlq"), true},
-		"other api":          {Kafka{API: "Produce"}, 0, commitOf("r.input"), false},
-		"role":               {Kafka{API: "Produce", Topic: "dlq"}, 0, produceTo("r.dlq"), true},
-		"role of several":    {Kafka{API: "Produce", Topic: "retry"}, 0, produceTo("r.retry-2"), true},
-		"other role":         {Kafka{API: "Produce", Topic: "dlq"}, 0, produceTo("r.retry-1"), false},
-		"one of several":     {Kafka{API: "Produce", Topic: "dlq"}, 0, produceTo("r.retry-1", "r.dlq"), true},
-		"name":               {Kafka{API: "OffsetCommit", Topic: "r.input"}, 0, commitOf("r.input"), true},
-		"without topics":     {Kafka{API: "Heartbeat"}, 0, kmsg.NewPtrHeartbeatRequest(), true},
-		"its instance":       {Kafka{API: "Produce", Instance: &one}, 1, produceTo("r.dlq"), true},
-		"other instance":     {Kafka{API: "Produce", Instance: &one}, 0, produceTo("r.dlq"), false},
-		"the replayer's own": {Kafka{API: "Produce"}, history.Replayer, produceTo("r.dlq"), true},
+		"api":                      {Kafka{API: "Produce"}, 0, produceTo("r.dlq"), true},
+		"api in other case":        {Kafka{API: "produce"}, 0, produceTo("r.dlq"), true},
+		"other api":                {Kafka{API: "Produce"}, 0, commitOf("r.input"), false},
+		"role":                     {Kafka{API: "Produce", Topic: "dlq"}, 0, produceTo("r.dlq"), true},
+		"role of several":          {Kafka{API: "Produce", Topic: "retry"}, 0, produceTo("r.retry-2"), true},
+		"an input with retries":    {Kafka{API: "Produce", Topic: "retry"}, 0, produceTo("r.again"), true},
+		"an input without retries": {Kafka{API: "Produce", Topic: "retry"}, 0, produceTo("r.input"), false},
+		"other role":               {Kafka{API: "Produce", Topic: "dlq"}, 0, produceTo("r.retry-1"), false},
+		"one of several":           {Kafka{API: "Produce", Topic: "dlq"}, 0, produceTo("r.retry-1", "r.dlq"), true},
+		"name":                     {Kafka{API: "OffsetCommit", Topic: "r.input"}, 0, commitOf("r.input"), true},
+		"without topics":           {Kafka{API: "Heartbeat"}, 0, kmsg.NewPtrHeartbeatRequest(), true},
+		"its instance":             {Kafka{API: "Produce", Instance: &one}, 1, produceTo("r.dlq"), true},
+		"other instance":           {Kafka{API: "Produce", Instance: &one}, 0, produceTo("r.dlq"), false},
+		"the replayer's own":       {Kafka{API: "Produce"}, history.Replayer, produceTo("r.dlq"), true},
 	} {
 		in := NewInjector(runTopics())
 		if hit(in, c.instance, c.request) {

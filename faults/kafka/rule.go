@@ -176,7 +176,7 @@ func newMatch(spec Kafka, topics []history.Topic) (match, error) {
 func named(roleOrName string, topics []history.Topic) []string {
 	var names []string
 	for _, topic := range topics {
-		if string(topic.Role) == roleOrName || topic.Name == roleOrName {
+		if topic.Is(roleOrName) {
 			names = append(names, topic.Name)
 		}
 	}

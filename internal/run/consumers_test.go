@@ -116,6 +116,19 @@ func TestTopicsHaveThePartitionsOfTheRecord(t *testing.T) {
 	}
 }
 
+// A record that failed may go to the end of the input.
+func TestTopicsOfRetries(t *testing.T) {
+	r := &run{scenario: &scenarios.Scenario{}}
+	r.header.Consumers = []history.Consumer{{}}
+	r.writeTopics(scenarios.TopicNames{Inputs: []string{"eu", "us"}, DeadLetters: []string{"dead"},
+		Retries: []string{"us", "late"}}, nil)
+	want := []history.Topic{{Name: "eu", Role: history.RoleInput}, {Name: "dead", Role: history.RoleDLQ},
+		{Name: "late", Role: history.RoleRetry}, {Name: "us", Role: history.RoleInput, Retries: true}}
+	if !slices.Equal(r.header.Topics, want) {
+		t.Errorf("the topics are %+v, want %+v", r.header.Topics, want)
+	}
+}
+
 // The tap is told the ids of the topics that exist.
 func TestTopicIDs(t *testing.T) {
 	fake, client := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"orders"})

@@ -164,14 +164,19 @@ func (r *run) writeTopics(names scenarios.TopicNames, others []string) {
 	if r.header.Consumers[0].Contract.SamePartition { // copies, too, go to the number of their record's partition
 		least = partitions.Input.Partitions
 	}
-	add := func(role history.Role, partitions int, names ...string) {
-		for _, name := range names {
-			r.addTopic(name, role, partitions)
+	add := func(role history.Role, partitions int, all ...string) {
+		for _, name := range all {
+			index := r.addTopic(name, role, partitions)
+			r.header.Topics[index].Retries = role == history.RoleInput && slices.Contains(names.Retries, name)
 		}
 	}
 	add(history.RoleInput, partitions.Input.Partitions, names.Inputs[0])
 	add(history.RoleDLQ, max(partitions.DLQ.Partitions, least), names.DeadLetters...)
-	add(history.RoleRetry, max(partitions.Retry.Partitions, least), names.Retries...)
+	for _, name := range names.Retries {
+		if !slices.Contains(names.Inputs, name) {
+			add(history.RoleRetry, max(partitions.Retry.Partitions, least), name)
+		}
+	}
 	add(history.RoleInput, partitions.Input.Partitions, names.Inputs[1:]...)
 	if to := r.header.Consumers[0].ReplayTo; to != "" && !slices.Contains(names.Inputs, to) {
 		add(history.RoleInput, partitions.Input.Partitions, to)

@@ -152,6 +152,25 @@ func TestReplayerIsRecordedOnEveryTopic(t *testing.T) {
 	}
 }
 
+// What a consumer writes to its input is recorded if it puts the records there that are to be tried again.
+func TestCopiesInTheInputAreRecorded(t *testing.T) {
+	for _, retries := range []bool{false, true} {
+		_, r := cluster(t, 1, func(c *Config) {
+			c.Topics = slices.Clone(c.Topics)
+			c.Topics[input].Retries = retries
+		})
+		cl := client(t, r.open(t, 0))
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t.input", Value: []byte(r.ids.Token(7))}).
+			FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		got := r.log.of(history.KindProduceResponse)
+		if retries != (len(got) == 1) || retries && (got[0].Record != 7 || got[0].Topic != input) {
+			t.Errorf("copies are written there: %v; recorded is %+v", retries, got)
+		}
+	}
+}
+
 func TestFetchedIsWhatTheClientGot(t *testing.T) {
 	for name, options := range map[string][]kgo.Opt{"sessions": nil, "no sessions": {kgo.DisableFetchSessions()}} {
 		t.Run(name, func(t *testing.T) {

@@ -85,8 +85,8 @@ func (c *conn) observesProduce(topic int16) bool {
 	if topic == history.None {
 		return false
 	}
-	role := c.tap.Topics[topic].Role
-	return role != "" && role != history.RoleInput || c.instance.number == history.Replayer ||
+	to := c.tap.Topics[topic]
+	return to.Role != "" && to.Role != history.RoleInput || to.TakesRetries() || c.instance.number == history.Replayer ||
 		history.OfStore(int16(c.instance.number))
 }
 

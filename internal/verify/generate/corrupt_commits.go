@@ -113,6 +113,9 @@ func (v *view) commitAt(like int, by int16, offset int64, at time.Duration) {
 // front reports whether everything before the record in its partition is finished by the given time and no later commit
 // is behind it.
 func (v *view) front(f *facts, by time.Duration) bool {
+	if v.Header.Topics[v.home(f).topic].Retries {
+		return false // it may have copies of records, too
+	}
 	for _, one := range v.commits[v.home(f)] {
 		if v.time(one.ask) >= by && v.Events[one.ask].Offset <= v.offset(f) {
 			return false

@@ -286,7 +286,8 @@ func (s *simulation) drawHeader() history.Header {
 		Records: records, Instances: instances, Replay: c.HasDLQ() && chance(s, 5),
 		Consumers: []history.Consumer{{Input: inputTopic, DLQ: dlqTopic, Instances: instances, Contract: c}},
 		Topics: []history.Topic{
-			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions},
+			{Name: "generated.in", Role: history.RoleInput, Partitions: partitions,
+				Retries: c.Retry == history.RetryTopics && records%4 == 0}, // not drawn, as above
 			{Name: "generated.dlq", Role: history.RoleDLQ, Partitions: partitions},
 			{Name: "generated.retry", Role: history.RoleRetry, Partitions: partitions},
 		},

@@ -453,8 +453,12 @@ func (w *work) place() (partition int32, offset int64) {
 	return w.record.partition, w.origin
 }
 
-// handOn writes a copy to the retry topic with the earliest time of its next attempt.
+// handOn writes a copy to the retry topic, or to the end of the input, with the earliest time of its next attempt.
 func (w *work) handOn(ready time.Duration) {
-	w.write(spot{retryTopic, w.at.partition}, entry{record: w.record.number, attempts: w.k, ready: int64(ready),
+	to := spot{retryTopic, w.at.partition}
+	if w.process.h.Header.Topics[inputTopic].Retries {
+		to.topic = inputTopic
+	}
+	w.write(to, entry{record: w.record.number, attempts: w.k, ready: int64(ready),
 		origin: w.origin}, nil)
 }

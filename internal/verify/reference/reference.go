@@ -223,6 +223,10 @@ func (j *judge) role(topic int16) history.Role {
 	return j.header.Topics[topic].Role
 }
 
+func (j *judge) takesRetries(topic int16) bool {
+	return j.role(topic) != "" && j.header.Topics[topic].TakesRetries()
+}
+
 func accepted(e *history.Event) bool {
 	return e.Code == 0 && !e.Flags.Has(history.Forged) && !e.Flags.Has(history.Withheld)
 }

@@ -187,7 +187,7 @@ func (j *judge) reply(ask *history.Event) *history.Event {
 
 func (b *returned) find(j *judge, e *history.Event) {
 	if j.role(e.Topic) != history.RoleDLQ {
-		if e.Topic != b.topic || e.Partition != b.partition || e.Offset != b.offset {
+		if (e.Topic != b.topic || e.Partition != b.partition || e.Offset != b.offset) && !j.handedOn(e) {
 			b.copies = append(b.copies, e)
 		}
 		return
@@ -200,6 +200,26 @@ func (b *returned) find(j *judge, e *history.Event) {
 	if !earlier {
 		b.fresh = append(b.fresh, e)
 	}
+}
+
+// handedOn reports whether an audit found what the subject wrote to be tried again.
+func (j *judge) handedOn(found *history.Event) bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		return e.Kind == history.KindProduceResponse && e.Instance >= 0 && e.Record == found.Record && e.Code == 0 &&
+			!e.Flags.Has(history.Forged) && e.Topic == found.Topic && e.Partition == found.Partition && e.Offset == found.Offset
+	})
+}
+
+// perhapsHandedOn reports whether a copy in the topic may be one that the subject wrote to be tried again, as no answer
+// told where it lies.
+func (j *judge) perhapsHandedOn(number int32, topic int16) bool {
+	return slices.ContainsFunc(j.events, func(e history.Event) bool {
+		if e.Kind != history.KindProduceRequest || e.Instance < 0 || e.Record != number || e.Topic != topic {
+			return false
+		}
+		reply := j.reply(&e)
+		return reply == nil || (reply.Code != 0 || reply.Offset < 0) && !reply.Flags.Has(history.Forged)
+	})
 }
 
 // first is the selected dead letter, as the last audit found it.
@@ -244,6 +264,8 @@ func (j *judge) replayed(b *returned) {
 	case len(b.writes) < wanted || len(there) < wanted:
 		j.saw(roundTrip, "replay-lost", b.record)
 		return
+	case len(there) > wanted+unsure && j.perhapsHandedOn(b.number, target):
+		j.open(roundTrip, "replay-duplicated", b.record)
 	case len(there) > wanted+unsure:
 		j.saw(roundTrip, "replay-duplicated", b.record)
 	}
@@ -274,7 +296,7 @@ func (j *judge) processedAgain(b *returned, copies []*history.Event) {
 	for i := range j.events {
 		e := &j.events[i]
 		if e.Kind == history.KindProduceRequest && e.Record == b.number && e.Time > from &&
-			j.role(e.Topic) == history.RoleRetry {
+			e.Instance >= 0 && j.takesRetries(e.Topic) {
 			if reply := j.reply(e); reply != nil && accepted(reply) {
 				copies = append(copies, reply)
 			} else {
