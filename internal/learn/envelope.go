@@ -69,8 +69,9 @@ func (s *seen) added() []string {
 		}
 	}
 	var names []string
+	own := s.headers()
 	for name, n := range count {
-		if !s.headers[name] && float64(n) >= most*float64(len(s.deadLetters)) {
+		if !own[name] && float64(n) >= most*float64(len(s.deadLetters)) {
 			names = append(names, name)
 		}
 	}

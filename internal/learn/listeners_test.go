@@ -3,6 +3,9 @@ package learn
 import (
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/dlqbench/dlqbench/internal/run"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
@@ -47,6 +50,35 @@ func TestWhoseRetryTopicsTheyAre(t *testing.T) {
 			one.want) {
 			t.Errorf("%s: %v are of others, want %v", name, have, one.want)
 		}
+	}
+}
+
+// A record that comes to the input again was written by the consumer. Its headers are not those of the original.
+func TestRecordsThatComeToTheInputAgain(t *testing.T) {
+	t.Parallel()
+	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
+		text: []byte("name: it\nkind: process\ncommand: [it]\n")}
+	k.subject = must.Get(scenarios.ParseSubject(k.File, k.text))(t)
+	s, input := newSeen(), history.Topic{Name: "orders", Role: history.RoleInput}
+	at := func(partition int32, second int64, header string) *kgo.Record {
+		return &kgo.Record{Topic: "orders", Partition: partition, Timestamp: time.Unix(second, 0),
+			Headers: []kgo.RecordHeader{{Key: header}}}
+	}
+	for range 2 { // a second audit finds the same
+		s.audited(input, at(2, 1, "own"), history.Event{Record: 0})
+	}
+	must.Do(t, k.putBack(s))
+	if have := k.subject.Contract.RetryTopics; len(have) > 0 {
+		t.Errorf("retry topics %v without a retry", have)
+	}
+	s.audited(input, at(1, 5, "count"), history.Event{Record: 1})
+	s.audited(input, at(3, 2, "own"), history.Event{Record: 1})
+	must.Do(t, k.putBack(s))
+	if c := k.subject.Contract; !slices.Equal(c.RetryTopics, []string{"{{.InputTopic}}"}) || c.Retry != "topics" {
+		t.Errorf("retry topics %v, retry %q:\n%s", c.RetryTopics, c.Retry, k.text)
+	}
+	if names := s.headers(); len(names) != 1 || !names["own"] {
+		t.Errorf("the originals have the headers %v", names)
 	}
 }
 

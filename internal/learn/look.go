@@ -322,6 +322,16 @@ func (k *look) putRetries(retries []string, all listeners) error {
 		entry{[]string{"contract", "retry"}, string(history.RetryTopics), "A guess by the names of what it reads."})
 }
 
+// putBack writes that the input is a retry topic, if records came there again.
+func (k *look) putBack(s *seen) error {
+	if s.again == 0 || len(k.subject.Contract.RetryTopics) > 0 {
+		return nil
+	}
+	return k.putAll(
+		entry{[]string{"contract", "retry_topics"}, list([]string{"{{.InputTopic}}"}), "It writes records there again."},
+		entry{[]string{"contract", "retry"}, string(history.RetryTopics), "It writes records to the input again."})
+}
+
 // list is a list of texts as YAML has it.
 func list(texts []string) string {
 	var all []string
@@ -391,7 +401,7 @@ func (k *look) calls(ctx context.Context) error {
 	}
 	sight := general(s.discovery.Seen(), source.Header())
 	sight.Read = without(sight.Read, k.left)
-	if err := errors.Join(k.idle(s, sight), k.copied(s, sight, source.Header())); err != nil {
+	if err := errors.Join(k.idle(s, sight), k.copied(s, sight, source.Header()), k.putBack(s)); err != nil {
 		return err
 	}
 	switch again, err := k.guessAgain(sight.Calls); {

@@ -43,8 +43,10 @@ type seen struct {
 	deadLetters []deadLetter
 	// copies counts the copies of records that the audit found in each retry topic.
 	copies map[string]int
-	// headers are the names of the headers that records had before they were consumed.
-	headers map[string]bool
+	// unnamedInput are what the audit found in the input topic without an id. again counts records that it found there
+	// once more.
+	unnamedInput []*kgo.Record
+	again        int
 	// discovery is what the consumer joined, read, wrote and called.
 	discovery *run.Discovery
 }
@@ -124,19 +126,17 @@ func (s *seen) says(line string) {
 const saidKept = 3
 
 func newSeen() *seen {
-	return &seen{committed: map[place]int64{}, headers: map[string]bool{}, copies: map[string]int{},
-		discovery: &run.Discovery{}}
+	return &seen{committed: map[place]int64{}, copies: map[string]int{}, discovery: &run.Discovery{}}
 }
 
 // audited takes one record that an audit found; it is run.Options.Audited.
 func (s *seen) audited(topic history.Topic, found *kgo.Record, event history.Event) {
 	switch {
 	case topic.Role == history.RoleInput:
-		for _, header := range found.Headers {
-			s.headers[header.Key] = true
-		}
 		if event.Record >= 0 {
-			s.record(event.Record).original = found
+			s.input(event.Record, found)
+		} else {
+			s.unnamedInput = append(s.unnamedInput, found)
 		}
 	case topic.Role == history.RoleRetry:
 		if event.Record >= 0 {
@@ -148,6 +148,39 @@ func (s *seen) audited(topic history.Topic, found *kgo.Record, event history.Eve
 		s.deadLetters = append(s.deadLetters, deadLetter{event.Record, found})
 		s.record(event.Record).deadLetters++
 	}
+}
+
+// input notes a record of the input topic. Whatever comes there again was written by the consumer.
+func (s *seen) input(number int32, found *kgo.Record) {
+	switch known := s.record(number).original; {
+	case known == nil:
+		s.record(number).original = found
+	case known.Topic == found.Topic && known.Partition == found.Partition && known.Offset == found.Offset:
+	default:
+		s.again++
+		if found.Timestamp.Before(known.Timestamp) {
+			s.record(number).original = found
+		}
+	}
+}
+
+// headers returns the names of the headers that records had before they were consumed.
+func (s *seen) headers() map[string]bool {
+	names := map[string]bool{}
+	note := func(found *kgo.Record) {
+		for _, header := range found.Headers {
+			names[header.Key] = true
+		}
+	}
+	for _, found := range s.unnamedInput {
+		note(found)
+	}
+	for i := range s.records {
+		if original := s.records[i].original; original != nil {
+			note(original)
+		}
+	}
+	return names
 }
 
 func (s *seen) record(number int32) *record {
@@ -447,7 +480,7 @@ func (s *seen) of(planned ...history.Outcome) []*record {
 // group.
 func (s *seen) follows(tries []try, k int) bool {
 	return tries[k].by == tries[k-1].by || s.shared ||
-		slices.ContainsFunc(s.header.Topics, func(topic history.Topic) bool { return topic.Role == history.RoleRetry })
+		slices.ContainsFunc(s.header.Topics, history.Topic.TakesRetries)
 }
 
 // called reports whether each record without an id, of those that came to an end without a dead letter, stands for a
