@@ -253,6 +253,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", seldom("consumer-kill"), ""},
 			{"count-in-a-header", seldom("smoke"), "bounded-retries"},
 		},
+		"frameworks/moleculer/subject.yaml": {
+			{"", "retry-topics", ""},
+			{"refusal-logged", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"copy-not-awaited", "retry-topics", "commit-after-outcome: commit-past-unfinished"},
+		},
 		"frameworks/arroyo/subject.yaml": {
 			{"", "smoke", "commit-after-dlq: commit-before-dlq"}, // librdkafka commits what is stored before the flush
 			{"", "dlq-publish-failure", "no-loss: lost"},         // it drops what its client denies
