@@ -41,8 +41,10 @@ func backoffInvariant() Invariant {
 		Promise: "The wait between two attempts is as long as promised.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
 			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does " +
-			"one thing at a time is late only by the time in which it was not busy with other records, a copy in a retry " +
-			"topic only by the time after the copies before it, and a copy at the end of the input never. After a 429 the gap is at least its Retry-After. " +
+			"one thing at a time is late only by the time in which it was not busy with other records, a thread of several " +
+			"only by that in which it was not busy with its other partitions, a copy in a retry topic only by the time " +
+			"after the copies before it, and a copy at the end of the input never. After a 429 the gap is at least its " +
+			"Retry-After. " +
 			"Where late is a default, half of the gaps may exceed the wait by half at most. With retry topics the gap " +
 			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first of those " +
 			"that its process was handed. A copy that was written again may stand for several failures; then the " +

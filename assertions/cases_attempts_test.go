@@ -42,7 +42,8 @@ func retryCases() []testCase {
 		inDatabase("one attempt too few for a database, in which one may have failed before its statement", nil, 305*ms, 3),
 		inDatabase("one attempt too few for a database, and no time for another", []string{"metadata-wrong", "under-retried"},
 			105*ms, 3),
-		inDatabase("one attempt too few for a database, as the dead letter says itself", []string{"under-retried"}, 305*ms, 2),
+		inDatabase("one attempt too few for a database, as the dead letter says itself", []string{"under-retried"},
+			305*ms, 2),
 		{"one attempt too few after a restart, as the count can't have survived", []string{"under-retried"},
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 2).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 2).letter(0).commit(1)

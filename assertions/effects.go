@@ -23,7 +23,8 @@ func effectsInvariant() Invariant {
 			"effect in the sink. It has one, plus one for each disruption, replay, further success or copy that the " +
 			"workload produced, and one for each write, attempt or call whose answer may have been lost; with repeats: " +
 			"produced, only the copies that the workload or a replay produced count; with repeats: never, it has at most " +
-			"one whatever happened. With atomic: true, a record none of whose attempts succeeded has none, dead-lettered or not. Without " +
+			"one whatever happened. " +
+			"With atomic: true, a record none of whose attempts succeeded has none, dead-lettered or not. Without " +
 			"attempts that can be seen, a committed record without a dead letter counts as one that succeeded.",
 		Evidence: "the sink as it is at the end of the run (records of an output topic that are committed, rows of a " +
 			"database), the answers to attempts, dead letters, commits and disruptions",

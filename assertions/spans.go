@@ -244,13 +244,14 @@ func (w *state) attemptsHidden(number int32, instance int16, from, to time.Durat
 	return why, hidden && (!rush || w.callsHidden(instance, from, to))
 }
 
-// admitsFewer reports whether a dead letter of the record, whose last attempt could have been repeated, says itself that
-// there were fewer attempts than promised.
+// admitsFewer reports whether a dead letter of the record, whose last attempt could have been repeated, says itself
+// that there were fewer attempts than promised.
 func (w *state) admitsFewer(number int32) bool {
 	r := w.record(number)
 	return r.has(markEnded) && w.classOfLast(r) == classRetryable &&
 		slices.ContainsFunc(w.foundOf.of(number), func(l *letter) bool {
-			return l.claim != nil && l.claim.Missing == "" && l.claim.Attempts >= 0 && int(l.claim.Attempts) < w.contract.MaxAttempts
+			claim := l.claim
+			return claim != nil && claim.Missing == "" && claim.Attempts >= 0 && int(claim.Attempts) < w.contract.MaxAttempts
 		})
 }
 

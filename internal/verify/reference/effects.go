@@ -7,8 +7,9 @@ import (
 )
 
 // effects implements "a record whose last attempt succeeded, that is committed, and that has no dead letter has an
-// effect in the sink", "one for each success or copy, at most one where the contract says once, or of each copy", and "where it says
-// atomic, a record none of whose attempts succeeded has none". An attempt without an answer may have had its effect.
+// effect in the sink", "one for each success or copy, at most one where the contract says once, or one of each copy",
+// and "where it says atomic, a record none of whose attempts succeeded has none". An attempt without an answer may have
+// had its effect.
 func (j *judge) effects(r *record) {
 	c := j.header.Contract().Effects
 	found, read := j.inSink(r)

@@ -32,5 +32,6 @@ class Bank:
             raise BankFailed(response.text[:200], float(retry_after) if retry_after.isdigit() else 0.0)
         try:
             return response.json()["charge"]
-        except (ValueError, KeyError, TypeError) as error:  # the answer broke off; the bank knows the payment if it has it
+        except (ValueError, KeyError, TypeError) as error:
+            # The answer broke off. If the bank has charged the payment, it knows it when it comes again.
             raise BankFailed(f"answered {response.text[:200]!r}") from error
