@@ -234,6 +234,8 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 			return fmt.Sprintf("%s although offset %d had not been fetched by anyone%s", c.w.deed(p), p.place.offset,
 				c.w.startedBehind(part, p.place.offset))
 		}, committed))
+	case halts && c.w.triedUnseen(p, r):
+		c.remark("outcome not observable")
 	case !halts && c.onlyLetterOutstanding(p, r):
 	case !halts && c.unseen[p.number]:
 		// Key and value are gone, and the id with them: dlq-fidelity reports that. The dead letter may have been
@@ -251,6 +253,17 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 				c.w.startedBehind(part, p.place.offset))
 		}, committed).by(c.w.firstTerminal(r)-p.at))
 	}
+}
+
+// triedUnseen reports whether a record that counts as refused, because no attempt was seen, may have been processed and
+// given up: its dead letter was acknowledged, and attempts at it may have been hidden.
+func (w *state) triedUnseen(p *pass, r *record) bool {
+	acked := w.letterAcked(r)
+	if !w.header.Refusable || acked < 0 || acked > p.at {
+		return false
+	}
+	_, hidden := w.answersHidden(p.number, p.by.instance, r.born.At(), p.at)
+	return hidden
 }
 
 // onlyLetterOutstanding reports whether every attempt had been made and only the dead letter was missing.

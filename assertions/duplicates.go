@@ -84,7 +84,8 @@ func (c *duplicates) finish() Result {
 			c.withdraw("answered when the client may have given up")
 			continue
 		}
-		if most := 1 + excused[s.number] + c.w.disruptions(s.number, r); (c.w.hops || r.several()) &&
+		// Another process or copy may have succeeded since the call that failed.
+		if most := 1 + excused[s.number] + c.w.disruptions(s.number, r); (c.w.hops || r.several() || s.allowed > 1) &&
 			int(s.successes) <= most+c.w.calls.failuresOf(s.number, s.to) {
 			c.withdraw("several copies")
 			continue

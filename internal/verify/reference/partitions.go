@@ -212,6 +212,9 @@ func (j *judge) passed(r *record, c commit, outstanding bool) {
 		j.open(outcome, "commit-past-unfinished", r)
 	case !handed && fetched:
 		j.saw(outcome, "commit-past-end", r)
+	case j.header.Refusable && j.halts(r) && len(j.header.Faults) > 0:
+		// It counts as refused, because no attempt was seen. A fault may have hidden one.
+		j.open(outcome, "commit-past-unfinished", r)
 	case !outstanding:
 		j.saw(outcome, "commit-past-unfinished", r)
 	}
