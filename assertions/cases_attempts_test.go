@@ -8,7 +8,7 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// inDatabase has a record dead-lettered after two attempts with a gap between them. The dead letter claims so many.
+// inDatabase has a record dead-lettered after two attempts with a gap between them. The dead letter claims a number.
 func inDatabase(name string, anomalies []string, gap time.Duration, claim int32) testCase {
 	return testCase{name, anomalies, func(b *builder) history.Source {
 		b.h.Contract().Database, b.h.Contract().Backoff.Late = true, time.Second

@@ -230,7 +230,7 @@ func (w *state) answersHidden(number int32, instance int16, from, to time.Durati
 
 // attemptsHidden is answersHidden for the case that only additional attempts, unseen by the downstream stub, would be
 // an excuse. rush: the waits that the contract promises left no time for them. A stall hides attempts, and does not
-// shorten the waits between them. A database is not the harness, so nobody knows when it is slow: the subject may give
+// shorten the waits between them. A database is not the harness, so nothing shows when it is slow: the subject may give
 // up while it connects or begins.
 func (w *state) attemptsHidden(number int32, instance int16, from, to time.Duration,
 	rush bool) (why string, hidden bool) {

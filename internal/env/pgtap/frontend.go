@@ -155,8 +155,8 @@ func (s *session) look(kind byte, raw []byte) ([]byte, error) {
 	return raw, nil
 }
 
-// statement begins attempts at the records whose ids are in the text of a statement, or in data, what is bound to it. It
-// returns what is sent in the place of raw: raw itself, or what fails makes a name into, a message that fails.
+// statement begins attempts at the records whose ids are in the text of a statement, or in data, which is bound to it.
+// It returns what is sent in the place of raw: raw itself, or what fails makes a name into, a message that fails.
 func (s *session) statement(used statement, data, raw []byte,
 	fails func(name string) pgproto3.FrontendMessage) ([]byte, error) {
 	if s.front.skips {
