@@ -33,8 +33,9 @@ type backend struct {
 	forced int
 	// undoing: what the server answers to the tap's own ROLLBACK is not forwarded, but for the state that it leads to.
 	undoing bool
-	// losing: a commit was carried out, and is not answered. left: the subject has left.
-	losing, left bool
+	// losing: a commit was carried out, and is not answered. left: the subject has left. canceling: it has asked the
+	// server to cancel what it carries out.
+	losing, left, canceling bool
 }
 
 // sinceSavepoint returns where in the open transaction the attempts behind the last savepoint begin.
@@ -44,6 +45,9 @@ func (b *backend) sinceSavepoint() int {
 	}
 	return min(b.savepoints[len(b.savepoints)-1], len(b.open.attempts))
 }
+
+// canceled is the SQLSTATE of a statement that was canceled.
+const canceled = "57014"
 
 // planned is an error in the place of the server's, which quotes name.
 type planned struct {
@@ -145,7 +149,7 @@ func (s *session) completed(tag string) {
 // ready: everything up to a Sync or a Query is answered.
 func (s *session) ready(body []byte) {
 	b := &s.back
-	b.failed, b.undoing = false, false
+	b.failed, b.undoing, b.canceling = false, false, false
 	if len(body) > 0 {
 		b.status = body[0]
 	}
@@ -182,10 +186,14 @@ func (s *session) refused(raw []byte) []byte {
 	answer := b.answer
 	b.answer = nil
 	if answer == nil || !strings.Contains(said.Message, answer.name) {
-		s.fail(s.tap.outcomeOf(said.Code))
+		outcome, gone := s.tap.outcomeOf(said.Code), b.canceling && said.Code == canceled
+		if gone { // it stopped waiting before it asked, and may not even read the answer
+			outcome = history.OutcomeTimeout
+		}
+		s.fail(outcome, gone)
 		return raw
 	}
-	s.fail(answer.outcome)
+	s.fail(answer.outcome, false)
 	if encoded, err := answer.response().Encode(nil); err == nil {
 		return encoded
 	}

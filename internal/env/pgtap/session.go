@@ -180,7 +180,7 @@ func (t *Tap) cancel(packet []byte) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(conn, maxStartup)) // the server closes it when it is done
 }
 
-// release ends the wait of the session that has the key, and reports whether it waited.
+// release ends the wait of the session that has the key, and reports whether it waited. Otherwise the server decides.
 func (t *Tap) release(key []byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +195,11 @@ func (t *Tap) release(key []byte) bool {
 func (s *session) release(key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold == nil || len(key) == 0 || string(key) != string(s.back.key) {
+	if len(key) == 0 || string(key) != string(s.back.key) {
+		return false
+	}
+	if s.hold == nil {
+		s.back.canceling = true
 		return false
 	}
 	s.canceled = true

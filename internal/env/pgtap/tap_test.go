@@ -649,6 +649,32 @@ func TestCancelReachesTheServer(t *testing.T) {
 	}
 }
 
+// A client that gives up on what the server carries out asks it to cancel that. Since when it has not waited any more is
+// not known.
+func TestAClientThatGivesUpCancels(t *testing.T) {
+	b := newBed(t, history.IDText, nil, plan.Record{})
+	blocking, err := b.direct(b.cfg.URL).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := blocking.Exec(t.Context(), "LOCK TABLE orders"); err != nil {
+		t.Fatal(err)
+	}
+	conn := b.connect(simple)
+	ctx, stop := b.leaving(func() bool { return b.InFlight() > 0 })
+	defer stop()
+	if _, err := conn.Exec(ctx, "INSERT INTO orders VALUES ($1, 'x')", b.ids.Token(0)); err == nil {
+		t.Error("it is answered")
+	}
+	for deadline := time.Now().Add(10 * time.Second); b.sink.told() == "" && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	if err := blocking.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.want(0, "0.1 timeout gone")
+}
+
 // A database that does not decide carries out everything that no fault breaks. Its own errors are told from those.
 func TestADatabaseThatDoesNotDecide(t *testing.T) {
 	b := newBed(t, history.IDText, func(c *Config) { c.Other = 1 }, plan.Record{Outcome: history.OutcomePermanent})

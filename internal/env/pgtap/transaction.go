@@ -183,7 +183,7 @@ func (s *session) leave(open *transaction, ruling workload.Ruling) (*planned, er
 // cancel ends a transaction whose statement the subject canceled, and returns the server's answer to that.
 func (s *session) cancel(open *transaction) *planned {
 	s.finish(open, history.OutcomeTimeout, true)
-	return &planned{Error: Error{SQLState: "57014", Message: "canceling statement due to user request"}}
+	return &planned{Error: Error{SQLState: canceled, Message: "canceling statement due to user request"}}
 }
 
 // end ends the open transaction, if there is one. One whose subject has left got no answer, whatever the server did.
@@ -199,12 +199,12 @@ func (s *session) end(outcome history.Outcome, gone bool) {
 
 // fail ends what a refused statement takes back: everything since the last savepoint, or without one, the transaction.
 // The caller holds the mutex.
-func (s *session) fail(outcome history.Outcome) {
+func (s *session) fail(outcome history.Outcome, gone bool) {
 	if len(s.back.savepoints) == 0 || s.back.left {
-		s.end(outcome, false)
+		s.end(outcome, gone)
 		return
 	}
-	s.takeBack(outcome, false)
+	s.takeBack(outcome, gone)
 }
 
 // takeBack ends the attempts since the last savepoint. The caller holds the mutex.
