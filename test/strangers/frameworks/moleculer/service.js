@@ -8,19 +8,28 @@ const { DOWNSTREAM_URL, KAFKA_BROKERS, KAFKA_DLQ_TOPIC, KAFKA_GROUP, KAFKA_TOPIC
 
 class Kafka extends Adapters.Kafka {
   // kafkajs ends its consumer for good at an error of its own, and delivers the message again at any other.
-  async publish(name, payload, options) {
+  async other(promise, what) {
     try {
-      return await super.publish(name, payload, options)
+      return await promise
     } catch (error) {
       this.logger.error(error.message)
-      throw new Error(`not written to ${name}: ${error.message}`)
+      throw new Error(`${what}: ${error.message}`)
     }
   }
 
-  // The adapter itself logs that a dead letter was refused, and commits the message.
+  publish(name, payload, options) {
+    return this.other(super.publish(name, payload, options), `not written to ${name}`)
+  }
+
+  commitOffset(consumer, topic, partition, offset) {
+    return this.other(super.commitOffset(consumer, topic, partition, offset), 'not committed')
+  }
+
+  // The adapter itself logs that a dead letter was refused, and commits the message. It also leaves the count in it, so
+  // that it would be dead-lettered at its first failure when it is put back.
   async moveToDeadLetter(channel, { topic, partition, message }) {
     if (PLANTED_BUG === 'refusal-logged') return super.moveToDeadLetter(channel, { topic, partition, message })
-    const { 'x-group': group, ...headers } = message.headers
+    const { 'x-group': group, 'x-redelivered-count': count, ...headers } = message.headers
     headers['x-original-channel'] = topic
     headers['x-original-group'] = channel.group
     headers['x-original-partition'] = String(partition)
