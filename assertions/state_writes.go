@@ -426,7 +426,8 @@ func (w *state) auditCopy(e *history.Event, r *record, at place) {
 		one := copied{at, r.born.At(), false}
 		c := w.copies[e.Record]
 		to, unanswered := w.returning[e.Record]
-		if c != nil && c.unplaced > 0 && w.takesRetries(at.topic) && !(unanswered && w.takesRetries(to.topic)) {
+		putBack := unanswered && w.takesRetries(to.topic)
+		if c != nil && c.unplaced > 0 && w.takesRetries(at.topic) && !putBack {
 			one.created = min(one.created, c.latest)
 		}
 		w.copied(e.Record, r, one)
