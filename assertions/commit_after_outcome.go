@@ -256,10 +256,10 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 }
 
 // triedUnseen reports whether a record that counts as refused, because no attempt was seen, may have been processed and
-// given up: its dead letter was acknowledged, and attempts at it may have been hidden.
+// given up: its dead letter or retry copy was acknowledged, and attempts at it may have been hidden.
 func (w *state) triedUnseen(p *pass, r *record) bool {
-	acked := w.letterAcked(r)
-	if !w.header.Refusable || acked < 0 || acked > p.at {
+	done := w.firstTerminal(r)
+	if !w.header.Refusable || done < 0 || done > p.at {
 		return false
 	}
 	_, hidden := w.answersHidden(p.number, p.by.instance, r.born.At(), p.at)

@@ -115,6 +115,7 @@ func TestSeedsThatDisagreedAgree(t *testing.T) {
 			"made to promise one attempt more",
 		7001595:  "an audit finds another record at the place that a dead letter without an id names as its source",
 		15000687: "a record of an old schema is dead-lettered after attempts that a broken link hid, with poison: halt",
+		100600:   "a record of an old schema is handed on after attempts that a broken link hid, with poison: halt",
 		45554:    "a record of an old schema is committed after attempts that a broken link hid, with poison: halt",
 		49445:    "a process that was frozen succeeds with a record between two calls of another one that fail",
 		15000454: "a client that repeats calls makes an attempt of several calls, one without an answer, again",

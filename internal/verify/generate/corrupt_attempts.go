@@ -38,11 +38,19 @@ func (v *view) outcome(one pair) history.Outcome { return v.Events[one.answer].O
 // inPlace reports whether the contract retries a failed record in place.
 func (v *view) inPlace() bool { return v.Header.Contract().Retry == history.RetryInPlace }
 
+// barred reports whether a client may deny writes by itself, as a dead letter was refused for good. Attempts at others
+// may then begin again.
+func (v *view) barred() bool {
+	return slices.ContainsFunc(v.Events, func(e history.Event) bool {
+		return e.Kind == history.KindProduceResponse && e.Code == refusedForGood
+	})
+}
+
 // overRetried lowers the contract's attempt limit by one, if exactly one record needs all attempts.
 func overRetried(v *view) (int32, bool) {
 	limit := v.Header.Contract().MaxAttempts - 1
 	f := v.lone(func(f *facts) bool { return len(f.attempts) > limit })
-	if limit < 1 || f == nil || !v.quiet(f) || !v.inPlace() || len(f.attempts) > 2*limit {
+	if limit < 1 || f == nil || !v.quiet(f) || !v.inPlace() || len(f.attempts) > 2*limit || v.barred() {
 		return none, false
 	}
 	v.Header.Contract().MaxAttempts = limit

@@ -65,7 +65,7 @@ func leak(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool {
 		to, holds := v.outstanding(f)
 		_, found := v.covering(f)
-		return holds && found && v.front(f, to-brief)
+		return holds && found && v.front(f, to-brief) && !v.mayEnd(f)
 	})
 	if f == nil {
 		return none, false
