@@ -69,8 +69,8 @@ func (s *shares) separate(a, b int) {
 	s.parts[a].apart[b], s.parts[b].apart[a] = true, true
 }
 
-// start notes an attempt, and returns what was done since its record failed, nil if that is not known. One that may be
-// of an earlier assignment shows no threads.
+// start notes an attempt, and returns what was done since its record failed, nil if it did not fail before. One that
+// may be of an earlier assignment shows no threads.
 func (s *shares) start(a *attempt, of assignment) *beside {
 	part := s.part(of)
 	for i := 0; i < len(s.parts) && s.waiting > 0; i++ {

@@ -111,7 +111,15 @@ func endOfInputCases() []testCase {
 				failed(b).retryCopy(0).commit(2)
 				return b.drain().done()
 			}},
-		{"what a consumer that retries in place writes to its input is no copy", []string{"commit-past-unfinished", "lost"},
+		{"it was produced once more, and an attempt that does not say so is of that copy", nil,
+			func(b *builder) history.Source {
+				b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
+					history.OrderingNone
+				b.h.Topics[input].Retries = true
+				b.begin().sendTwice(0).unacknowledged(history.Repeated).copyAt(0, 0).fails(0, 1).retryCopy(0).commit(1)
+				return b.placeless(0).commit(2).wait(105 * ms).success(0).commit(3).drain().done()
+			}},
+		{"a consumer that retries in place hands nothing on by writing to its input", []string{"commit-past-unfinished", "lost"},
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 1)
 				b.h.Topics[input].Retries = true // so that the builder writes there
@@ -258,6 +266,28 @@ func repeatedCases() []testCase {
 			b.success(0).commitCopies(0).commit(1)
 			return b.drain().done()
 		}},
+	}
+}
+
+// TestUsualWaitsInTheInput checks that nothing is concluded from copies that wait behind other records of the input.
+func TestUsualWaitsInTheInput(t *testing.T) {
+	for inInput, want := range map[bool]int{true: 0, false: 1} {
+		b := newBuilder()
+		c := b.h.Contract()
+		c.Retry, c.Counter, c.Ordering = history.RetryTopics, history.CounterHeader, history.OrderingNone
+		c.Backoff.Late, c.Backoff.Usual, b.h.Topics[input].Retries = time.Second, 20*ms, inInput
+		b.begin()
+		for number := range int32(40) {
+			b.send(number).fails(number, 1).retryCopy(number).wait(200 * ms).success(number)
+		}
+		if inInput {
+			b.commit(80)
+		} else {
+			b.commit(40).commitCopies(0)
+		}
+		if r := resultOf(t, judged(t, b.drain().done()), "backoff"); len(r.Anomalies) != want {
+			t.Errorf("in the input: %v, %+v", inInput, r.Anomalies)
+		}
 	}
 }
 

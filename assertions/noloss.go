@@ -293,8 +293,9 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 func (w *state) missingCopy(number int32, r *record) (at place, missing bool) {
 	if c := w.copies[number]; r.again() > 0 && c != nil {
 		for _, one := range c.list {
-			produced := w.role(one.topic) == history.RoleInput && !one.bySubject
-			if produced && !slices.ContainsFunc(c.audited, func(found auditedCopy) bool { return found.place == one.place }) {
+			if w.role(one.topic) == history.RoleInput && !slices.ContainsFunc(c.audited, func(found auditedCopy) bool {
+				return found.place == one.place
+			}) {
 				return one.place, true
 			}
 		}
