@@ -93,6 +93,12 @@ func hopCases() []testCase {
 		b.wait(200*ms).retryCopy(0).as(0, 0).wait(400*ms).attempt(0, history.OutcomeTransient).letter(0).commitCopies(0)
 		return b.drain().done()
 	}
+	elsewhere := func(b *builder) *builder {
+		hops(b).send(0).handsOn(0).commit(1).wait(98*ms).attempt(0, history.OutcomePermanent).letter(0).commitCopies(0)
+		b.inTopics[len(b.inTopics)-1].Claim.Offset = 7
+		b.drain().done()
+		return b
+	}
 	return []testCase{
 		{"another instance has a copy, and hands it on without an attempt", []string{"under-retried"},
 			func(b *builder) history.Source { return passedOn(b, 0) }},
@@ -155,6 +161,13 @@ func hopCases() []testCase {
 			b.inTopics[len(b.inTopics)-1].Claim.Offset, b.inTopics[len(b.inTopics)-1].Claim.Topic = 0, retry
 			return b.drain().done()
 		}},
+		{"the dead letter of a copy names an offset of the retry topic at which no copy is", []string{"metadata-wrong"},
+			func(b *builder) history.Source { return elsewhere(b).source() }},
+		{"the dead letter of a copy names an offset of the retry topic, which is not read at the end", nil,
+			func(b *builder) history.Source {
+				elsewhere(b).unaudited(retry)
+				return b.source()
+			}},
 		{"a retry copy's repeat by an idempotent producer is one write", nil, repeatedCopy(true)},
 		{"a retry copy's repeat that is never finished", []string{"commit-past-unfinished", "lost"}, repeatedCopy(false)},
 		{"a rebalance hands out every copy that is not committed", nil, func(b *builder) history.Source {

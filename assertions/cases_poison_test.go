@@ -44,6 +44,10 @@ func poisonCases() []testCase {
 			func(b *builder) { b.unnamed(input, 0, 1).commit(2) }),
 		toldToHalt("it dead-letters the record and goes past it", []string{"commit-past-unfinished", "premature-dead-letter"},
 			func(b *builder) { b.letter(1).commit(2) }),
+		toldToHalt("it dead-letters the record and goes past it, with the link to the downstream broken",
+			[]string{"commit-past-unfinished", "premature-dead-letter"}, func(b *builder) {
+				b.breaks(b.fault("network", "downstream", "downstream down")).wait(300 * ms).letter(1).commit(2)
+			}),
 		toldToHalt("it goes past the record before its dead letter is there",
 			[]string{"commit-past-unfinished", "premature-dead-letter"}, func(b *builder) {
 				asked := b.askLetter(1)

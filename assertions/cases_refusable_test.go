@@ -84,6 +84,10 @@ func turnedDownCases() []testCase {
 			func(b *builder) { b.commit(2) }),
 		toldOfOld("it is to halt, and dead-letters the old record", history.PoisonHalt,
 			[]string{"commit-past-unfinished", "premature-dead-letter"}, func(b *builder) { b.letter(1).commit(2) }),
+		toldOfOld("it is to halt, and dead-letters the old record, perhaps after attempts that a broken link hid",
+			history.PoisonHalt, nil, func(b *builder) {
+				b.breaks(b.fault("network", "downstream", "downstream down")).wait(300 * ms).letter(1).commit(2)
+			}),
 		toldOfOld("it is to skip, and stops at the old record", history.PoisonSkip, []string{"stalled"},
 			func(*builder) {}),
 		toldOfOld("it dead-letters the old record twice", history.PoisonDeadLetter, []string{"dlq-duplicate"},

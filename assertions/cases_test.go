@@ -32,7 +32,7 @@ func TestCases(t *testing.T) {
 		memberCases(), aloneCases(), outsideCases(), hiddenCases(),
 		stopCases(), livenessCases(), isolationCases(), shareCases(), storeCases(), exitCases(), foreignCases(), placeCases(),
 		copyCases(), endOfInputCases(), secondGroupCases(), repeatedCases(), leastCases(), stayCases(), promiseCases(), unnamedCases(),
-		busyCases(), effectCases(), callTimeoutsCases(),
+		busyCases(), threadCases(), effectCases(), callTimeoutsCases(),
 		outputCases(), callCases(), spanCases(), clientRepeatCases(), poisonCases(), twiceCases(), refusableCases(),
 		excuseCases(), elsewhereCases(),
 	} {
