@@ -72,8 +72,8 @@ func wantEnvelope(t *testing.T, dialect deadletter.Dialect, config Config, failu
 		t.Errorf("the handler is %q", failure.Handler)
 	}
 	traits := dialect.Traits()
-	if traits.Attempts && failure.Attempts != 2 || traits.Position && (failure.Partition != 0 ||
-		failure.Offset != 0) || failure.MaxAttempts > 0 && failure.MaxAttempts != 2 {
+	if traits.Attempts && failure.Attempts != 2 || traits.Partition && failure.Partition != 0 ||
+		traits.Offset && failure.Offset != 0 || failure.MaxAttempts > 0 && failure.MaxAttempts != 2 {
 		t.Errorf("it says %+v", failure)
 	}
 	if failure.Time.IsZero() && failure.SourceTime.IsZero() {

@@ -112,11 +112,12 @@ type Dialect interface {
 type Traits struct {
 	// Fields names the fields that every dead letter of the dialect has, as in the missing of Open; 16 at most.
 	Fields []string
-	// NoTopic: the dead letter does not name the topic of the record. Position: it names the partition and offset, not
-	// only the topic. Attempts: it has the number of attempts.
-	NoTopic  bool
-	Position bool
-	Attempts bool
+	// NoTopic: the dead letter does not name the topic of the record. Partition, Offset: it names those. Attempts: it has
+	// the number of attempts.
+	NoTopic   bool
+	Partition bool
+	Offset    bool
+	Attempts  bool
 	// Headers: a record prepared from the dead letter has its original headers. If OnlyHeaders is not empty, it has
 	// these headers only.
 	Headers     bool

@@ -502,7 +502,7 @@ func TestNamesAreThoseOfTheDialects(t *testing.T) {
 			t.Errorf("%s has %d fields", name, n)
 		}
 		failure, _ := dialect.Open(dialect.Seal(event(), told()))
-		if traits.Position != (failure.Partition == 2 && failure.Offset == 41) ||
+		if traits.Partition != (failure.Partition == 2) || traits.Offset != (failure.Offset == 41) ||
 			traits.Attempts != (failure.Attempts == 3) || failure.Topic != "orders" {
 			t.Errorf("%s promises %+v and tells %+v", name, traits, failure)
 		}

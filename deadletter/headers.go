@@ -113,8 +113,8 @@ func (d headers) Traits() Traits {
 			parts |= 1 << field.part
 		}
 	}
-	const position = 1<<partPartition | 1<<partOffset
-	traits.Position, traits.Attempts = parts&position == position, parts&(1<<partAttempts) != 0
+	traits.Partition, traits.Offset = parts&(1<<partPartition) != 0, parts&(1<<partOffset) != 0
+	traits.Attempts = parts&(1<<partAttempts) != 0
 	return traits
 }
 

@@ -203,7 +203,7 @@ func (Management) Traits() Traits {
 			"id", "eventId", "originalEvent", "originalEvent.metadata.topic", "originalEvent.metadata.partition",
 			"originalEvent.metadata.offset", "error", "retryCount", "status", "createdAt", "updatedAt",
 		},
-		Position: true, Attempts: true, Headers: true,
+		Partition: true, Offset: true, Attempts: true, Headers: true,
 	}
 }
 

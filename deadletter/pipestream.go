@@ -32,7 +32,7 @@ func (Pipestream) Traits() Traits {
 		Fields: []string{
 			"stream", "error_type", "error_message", "failed_at", "retry_count", "failed_node_id", "original_topic",
 			"original_partition", "original_offset",
-		}, Position: true, Attempts: true, Headers: true,
+		}, Partition: true, Offset: true, Attempts: true, Headers: true,
 	}
 }
 

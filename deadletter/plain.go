@@ -39,8 +39,8 @@ type Plain struct{}
 // Traits implements Dialect.
 func (Plain) Traits() Traits {
 	return Traits{
-		Fields:   []string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch},
-		Position: true, Attempts: true, Headers: true, Once: true,
+		Fields:    []string{HeaderReason, HeaderAttempt, HeaderTopic, HeaderPartition, HeaderOffset, HeaderEpoch},
+		Partition: true, Offset: true, Attempts: true, Headers: true, Once: true,
 	}
 }
 

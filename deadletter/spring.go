@@ -84,7 +84,7 @@ type Spring struct{}
 
 // Traits implements Dialect.
 func (Spring) Traits() Traits {
-	return Traits{Fields: springFields(springPrefix), Position: true, Headers: true}
+	return Traits{Fields: springFields(springPrefix), Partition: true, Offset: true, Headers: true}
 }
 
 // Seal implements Sealer.
@@ -136,8 +136,8 @@ type SpringRetryable struct{}
 // Traits implements Dialect.
 func (SpringRetryable) Traits() Traits {
 	return Traits{
-		Fields:   append(springFields(springRetryablePrefix), springAttempts, springBackoff, springFirstTime),
-		Position: true, Attempts: true, Headers: true,
+		Fields:    append(springFields(springRetryablePrefix), springAttempts, springBackoff, springFirstTime),
+		Partition: true, Offset: true, Attempts: true, Headers: true,
 	}
 }
 

@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -282,9 +283,42 @@ func TestEnvelopesOfTheReference(t *testing.T) {
 			t.Errorf("%s: the contract is %+v", name, contract)
 		}
 		said := strings.Join(describe(contract, false, usualAnswers()).Lines(200), "\n")
-		if strings.Contains(said, "neither partition") == traits.Position ||
-			strings.Contains(said, "attempts there were") != (traits.Position && !traits.Attempts) {
+		if held := notHeld(name); !strings.Contains(said, fmt.Sprintf("the dialect %q%s.", name, held)) ||
+			strings.Contains(held, "offset") == traits.Offset || strings.Contains(held, "attempts") == traits.Attempts {
 			t.Errorf("%s: it says\n%s", name, said)
+		}
+	}
+}
+
+// TestWhatAnEnvelopeDoesNotHold checks that the description of a contract says which parts of the origin are named.
+func TestWhatAnEnvelopeDoesNotHold(t *testing.T) {
+	const (
+		names      = ", which names the source "
+		noAttempts = ", which does not say how many attempts there were"
+	)
+	for fields, want := range map[string]string{
+		"topic partition offset attempts": "",
+		"topic partition offset":          noAttempts,
+		"topic partition attempts":        names + "topic and partition but not the offset",
+		"topic partition":                 names + "topic and partition but neither the offset nor the number of attempts",
+		"topic offset attempts":           names + "topic and offset but not the partition",
+		"topic attempts":                  names + "topic but neither the partition nor the offset",
+		"topic":                           names + "topic but neither the partition, the offset nor the number of attempts",
+		"partition offset attempts value": names + "partition and offset but not the topic",
+		"partition attempts value":        names + "partition but neither the topic nor the offset",
+		"attempts value":                  ", which does not say where the record came from",
+		"value":                           ", which says neither where the record came from nor how many attempts there were",
+	} {
+		places := map[string]string{}
+		for field := range strings.FieldsSeq(fields) {
+			places[field] = "$." + field
+		}
+		envelope, err := deadletter.OwnHeadersName(places)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := notHeld(envelope); have != want {
+			t.Errorf("%s: it says %q, want %q", fields, have, want)
 		}
 	}
 }

@@ -362,14 +362,10 @@ func kept(c history.Contract) string {
 			parts = append(parts, part.name)
 		}
 	}
-	switch last := len(parts) - 1; {
-	case last < 0:
+	if len(parts) == 0 {
 		return "nothing of the record as it was"
-	case last == 0:
-		return "the record's " + parts[0]
-	default:
-		return "the record's " + strings.Join(parts[:last], ", ") + " and " + parts[last]
 	}
+	return "the record's " + enumeration(parts, "and")
 }
 
 // staysPromise says when a process may end by itself, or is ended.
@@ -430,21 +426,52 @@ func outcomeList(list []history.Outcome, answers []classed) string {
 	return strings.Join(words, ", ")
 }
 
-// notHeld says what the dialect's dead letters can't say of their origin, and what therefore is not judged.
+// notHeld says what the dialect's dead letters can't say of their record, and what therefore is not judged.
 func notHeld(envelope string) string {
 	dialect, err := deadletter.Named(envelope)
 	if err != nil {
 		return ""
 	}
-	switch traits := dialect.Traits(); {
-	case traits.NoTopic:
-		return ", which does not say where the record came from"
-	case !traits.Position && !traits.Attempts:
-		return ", which names the source topic but neither partition, offset nor the number of attempts"
-	case !traits.Position:
-		return ", which names the source topic but neither partition nor offset"
-	case !traits.Attempts:
-		return ", which does not say how many attempts there were"
+	traits := dialect.Traits()
+	var named, missing []string
+	for _, one := range []struct {
+		what string
+		has  bool
+	}{{"topic", !traits.NoTopic}, {"partition", traits.Partition}, {"offset", traits.Offset}} {
+		if one.has {
+			named = append(named, one.what)
+		} else {
+			missing = append(missing, "the "+one.what)
+		}
 	}
-	return ""
+	switch {
+	case len(named) == 0 && traits.Attempts:
+		return ", which does not say where the record came from"
+	case len(named) == 0:
+		return ", which says neither where the record came from nor how many attempts there were"
+	case len(missing) == 0 && traits.Attempts:
+		return ""
+	case len(missing) == 0:
+		return ", which does not say how many attempts there were"
+	case !traits.Attempts:
+		missing = append(missing, "the number of attempts")
+	}
+	return ", which names the source " + enumeration(named, "and") + " but " + noneOf(missing)
+}
+
+// enumeration puts the word before the last of some things, and commas between the others.
+func enumeration(things []string, word string) string {
+	last := len(things) - 1
+	if last < 1 {
+		return strings.Join(things, "")
+	}
+	return strings.Join(things[:last], ", ") + " " + word + " " + things[last]
+}
+
+// noneOf denies each of some things: "not x", "neither x nor y".
+func noneOf(things []string) string {
+	if len(things) == 1 {
+		return "not " + things[0]
+	}
+	return "neither " + enumeration(things, "nor")
 }

@@ -76,7 +76,7 @@ func TestInspectShowsEveryDialect(t *testing.T) {
 			}
 		}
 		k.wants(line, " "+name+" ", "orders", "refused by "+name)
-		if dialect, _ := deadletter.Named(name); dialect.Traits().Position {
+		if dialect, _ := deadletter.Named(name); dialect.Traits().Offset {
 			k.wants(line, "orders-1@7")
 		}
 	}

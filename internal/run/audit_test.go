@@ -43,8 +43,11 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 		}
 		claim, traits := r.claim(dialect, letter, 7), dialect.Traits()
 		want := history.Claim{Topic: 1, Partition: history.None, Offset: history.None, Attempts: history.None}
-		if traits.Position {
-			want.Partition, want.Offset = 1, 5
+		if traits.Partition {
+			want.Partition = 1
+		}
+		if traits.Offset {
+			want.Offset = 5
 		}
 		if traits.Attempts {
 			want.Attempts = 2
