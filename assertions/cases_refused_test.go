@@ -56,6 +56,11 @@ func promiseCases() []testCase {
 			b.refusedLetter(fewer).logError().wait(longTime)
 			ends(b)
 		}),
+		promising("it promised to try on, and commits instead", history.OnFailureRetry,
+			[]string{"commit-advanced-while-dlq-down", "commit-before-dlq"}, func(b *builder) {
+				b.refusedLetter(fewer).logError().commitAll().wait(longTime)
+				ends(b)
+			}),
 		promising("it promised to halt, and does", history.OnFailureHalt, nil, func(b *builder) {
 			b.refusedLetter(fewer).logError().wait(longTime)
 			ends(b)

@@ -65,6 +65,11 @@ func clientRepeatCases() []testCase {
 		{"four calls in an attempt", []string{"backoff-early", "over-retried"}, func(b *builder) history.Source {
 			return lettered(open(b).triesWith(0, 3, 4), 6)
 		}},
+		{"a commit passes it between the calls of its last attempt", []string{"commit-past-unfinished", "commit-before-dlq"},
+			func(b *builder) history.Source {
+				open(b).triesWith(0, 3, 2).wait(5 * ms).commit(1).wait(5 * ms)
+				return lettered(b.attempt(0, history.OutcomeTransient), 3)
+			}},
 		{"the client's second call succeeds", nil, func(b *builder) history.Source {
 			open(b).attempt(0, history.OutcomeTransient).wait(10 * ms)
 			return end(b.success(0))

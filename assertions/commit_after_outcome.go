@@ -268,7 +268,7 @@ func (w *state) triedUnseen(p *pass, r *record) bool {
 
 // onlyLetterOutstanding reports whether every attempt had been made and only the dead letter was missing.
 func (c *commitAfterOutcome) onlyLetterOutstanding(p *pass, r *record) bool {
-	return c.w.letterAsked(r) >= 0 && r.lastStart.At() <= p.at && c.w.contract.HasDLQ() &&
+	return c.w.letterAsked(r) >= 0 && c.w.lastCalled(p.number, r) <= p.at && c.w.contract.HasDLQ() &&
 		c.w.classOfLast(r) != classSuccess
 }
 

@@ -151,23 +151,31 @@ func (w *state) lies(number int32, r *record) place {
 // endIdle ends an interval in which the process did nothing.
 func (w *state) endIdle(l *life, at time.Duration) {
 	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.longestWait() {
-		number, since := l.firstRefused()
-		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: l.idle, to: at, refused: since.last,
-			code: since.code})
+		// What a commit has passed is not tried again, rightly or not: other invariants judge the commit.
+		number, since := l.firstRefused(func(number int32) bool { return !w.record(number).has(markCovered) })
+		if number != none {
+			w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: l.idle, to: at, refused: since.last,
+				code: since.code})
+		}
 	}
 	l.idle = at
 }
 
-// firstRefused returns the outstanding record that was refused first.
-func (l *life) firstRefused() (number int32, first refusal) {
+// firstRefused returns the outstanding record that was refused first, of those that match; none if none does.
+func (l *life) firstRefused(matches func(number int32) bool) (number int32, first refusal) {
 	number = none
 	for one, r := range l.refused {
+		if !matches(one) {
+			continue
+		}
 		if number == none || r.last < first.last || r.last == first.last && one < number {
 			number, first = one, r
 		}
 	}
 	return number, first
 }
+
+func anyRecord(int32) bool { return true }
 
 // settleRefusal forgets a refused record, and notes whether the process should have ended meanwhile.
 func (w *state) settleRefusal(l *life, number int32, at time.Duration) {
@@ -193,14 +201,14 @@ func (w *state) finishRefusal(number int32, at time.Duration) {
 // leaveRefusals forgets all refusals of a process that ends, or is told to stop.
 func (w *state) leaveRefusals(l *life, at time.Duration) {
 	for len(l.refused) > 0 {
-		number, _ := l.firstRefused()
+		number, _ := l.firstRefused(anyRecord)
 		w.settleRefusal(l, number, at)
 	}
 }
 
 // exitRefused notes the end of a process to which dead letters had been refused.
 func (w *state) exitRefused(l *life, e *history.Event) {
-	number, one := l.firstRefused()
+	number, one := l.firstRefused(anyRecord)
 	asked := e.Flags.Has(history.Expected) || l.asked != never || l.killed != never
 	if number != none && !asked {
 		l.refusal, l.over = number, one

@@ -24,10 +24,11 @@ type repeats struct {
 	series map[int32]int
 }
 
-// repeatedAttempt is the latest attempt of a record, with the number of its calls.
+// repeatedAttempt is the latest attempt of a record, with the number of its calls, and when the last of them began.
 type repeatedAttempt struct {
 	attempt
-	calls int
+	calls  int
+	called time.Duration
 }
 
 // unclearRepeat is the reason that answersHidden gives for a call that may be an attempt of its own.
@@ -62,7 +63,7 @@ func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
 	if r.outcome == history.OutcomeRateLimited && !w.contract.IgnoresRetryAfter && waited < w.told[e.Record]-earlySlack {
 		return false // it is too early, whoever makes it
 	}
-	last.calls, last.op = last.calls+1, e.Op
+	last.calls, last.op, last.called = last.calls+1, e.Op, e.Time
 	w.repeats.current[e.Record] = last
 	w.repeats.series[e.Record]++
 	w.open[e.Op] = last.attempt
@@ -75,11 +76,19 @@ func (w *state) beginRepeats(a *attempt) {
 	if w.repeats == nil {
 		return
 	}
-	w.repeats.current[a.number] = repeatedAttempt{*a, 1}
+	w.repeats.current[a.number] = repeatedAttempt{*a, 1, a.start}
 	if a.fresh {
 		w.repeats.series[a.number] = 0
 	}
 	w.repeats.series[a.number]++
+}
+
+// lastCalled returns when the last call of the record's latest attempt began.
+func (w *state) lastCalled(number int32, r *record) time.Duration {
+	if w.repeats == nil {
+		return r.lastStart.At()
+	}
+	return max(r.lastStart.At(), w.repeats.current[number].called)
 }
 
 // withinCalls reports whether this number of attempts can account for the calls in the record's present series.

@@ -131,10 +131,10 @@ func (v *view) answerWith(one pair, outcome history.Outcome) {
 // afterOutcome changes the answer to the first of several attempts.
 func afterOutcome(outcome history.Outcome) func(*view) (int32, bool) {
 	return func(v *view) (int32, bool) {
-		f := v.chosen(func(f *facts) bool { return v.tried(f) && len(f.attempts) > 1 && v.inPlace() })
-		if f != nil && v.Events[f.attempts[0].ask].InBatch() && v.lettersRefused() {
-			return none, false
+		if v.lettersRefused() {
+			return none, false // the client may have failed the record's dead letter by itself
 		}
+		f := v.chosen(func(f *facts) bool { return v.tried(f) && len(f.attempts) > 1 && v.inPlace() })
 		if f != nil {
 			v.answerWith(f.attempts[0], outcome)
 		}
