@@ -38,17 +38,15 @@ func Signal(pid int, signal syscall.Signal) error {
 	if signal != syscall.SIGKILL {
 		return errUnsupported
 	}
-	return Kill(pid)
-}
-
-// Kill kills one process.
-func Kill(pid int) error {
 	process, err := os.FindProcess(pid)
 	if err != nil {
 		return fmt.Errorf("finding process %d: %w", pid, err)
 	}
 	return errors.Join(process.Kill(), process.Release())
 }
+
+// SignalProcess does the same.
+func SignalProcess(pid int, signal syscall.Signal) error { return Signal(pid, signal) }
 
 // SignalName returns Go's name of the signal.
 func SignalName(signal syscall.Signal) string { return signal.String() }

@@ -29,8 +29,8 @@ func Own() int { return syscall.Getpgrp() }
 // Signal signals all processes of a group. The error is syscall.ESRCH if none is left. Signal 0 only checks.
 func Signal(group int, signal syscall.Signal) error { return syscall.Kill(-group, signal) }
 
-// Kill kills one process.
-func Kill(pid int) error { return syscall.Kill(pid, syscall.SIGKILL) }
+// SignalProcess signals one process.
+func SignalProcess(pid int, signal syscall.Signal) error { return syscall.Kill(pid, signal) }
 
 // SignalName returns the signal's name, such as "SIGTERM"; "" for one without a name.
 func SignalName(signal syscall.Signal) string { return unix.SignalName(signal) }

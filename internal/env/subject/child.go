@@ -129,9 +129,10 @@ func (g *Group) watch(c *child) {
 		}
 	}
 	// The end of the first process is the end of the instance, unless it was asked to end: then the other processes
-	// have a grace period too.
+	// have a grace period too. The first may be a script, which dies of TERM and passes nothing on.
 	deadline := time.Now()
-	if c.asked.Load() {
+	if c.asked.Load() && groupAlive(c.pid) {
+		_ = procgroup.Signal(c.pid, syscall.SIGTERM)
 		deadline = deadline.Add(c.grace)
 	}
 	stuck := deadline.Add(killLimit)
@@ -179,7 +180,9 @@ func waitCopied(copied <-chan struct{}, reader *os.File) {
 	<-copied
 }
 
-// signal sends a signal to the group, or to the place where the work is done, unless it is gone.
+// signal sends a signal to the processes, or to the place where the work is done, unless it is gone. TERM goes to the
+// first process alone, as from a container engine or a supervisor: it decides what becomes of those that it has started.
+// One that passes TERM on to them would make them end at once with a second one.
 func (c *child) signal(signal syscall.Signal) error {
 	switch {
 	case c.outside != nil:
@@ -187,16 +190,19 @@ func (c *child) signal(signal syscall.Signal) error {
 	case c.elsewhere != nil:
 		return c.signalElsewhere(signal)
 	}
-	return c.signalGroup(signal)
+	if signal == syscall.SIGTERM {
+		return c.unlessGone(signal, procgroup.SignalProcess)
+	}
+	return c.unlessGone(signal, procgroup.Signal)
 }
 
-func (c *child) signalGroup(signal syscall.Signal) error {
+func (c *child) unlessGone(signal syscall.Signal, send func(pid int, signal syscall.Signal) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.gone {
 		return ErrNotRunning
 	}
-	if err := procgroup.Signal(c.pid, signal); err != nil {
+	if err := send(c.pid, signal); err != nil {
 		if errors.Is(err, syscall.ESRCH) {
 			return ErrNotRunning
 		}

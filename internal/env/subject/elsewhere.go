@@ -10,6 +10,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/dlqbench/dlqbench/internal/env/procgroup"
 )
 
 // Elsewhere is the place where the work is done for a command that only stands for an instance.
@@ -61,7 +63,7 @@ func (c *child) signalElsewhere(signal syscall.Signal) error {
 	}
 	if err != nil && signal == syscall.SIGKILL {
 		// At least the command that stands for the work is ended; then the container is removed.
-		return errors.Join(err, c.signalGroup(signal))
+		return errors.Join(err, c.unlessGone(signal, procgroup.Signal))
 	}
 	return err
 }

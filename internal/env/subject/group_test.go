@@ -420,6 +420,16 @@ func TestInstanceIsItsWholeProcessGroup(t *testing.T) {
 	}
 }
 
+// A process that manages others tells them itself to end. A TERM of their own would end them at once.
+func TestTermGoesToTheFirstProcess(t *testing.T) {
+	g, _ := group(t, nil, "managing")
+	g.up(t, 0)
+	exit := must.Get(g.Stop(t.Context(), 0))(t)
+	if log := g.log(t, 0); exit.Code != 0 || exit.Signal != "" || !strings.HasSuffix(log, "orderly end\n") {
+		t.Errorf("it ended with %v: %q", exit, log)
+	}
+}
+
 // The first process ends by itself and leaves another one behind, which must not be taken for the next run.
 func TestWhatAnEndedInstanceLeavesIsKilled(t *testing.T) {
 	g, _ := group(t, nil, "orphaning")

@@ -79,7 +79,7 @@ func killRun(runID string) (killed []int) {
 			break
 		}
 		for _, pid := range found {
-			if procgroup.Kill(pid) == nil {
+			if procgroup.SignalProcess(pid, syscall.SIGKILL) == nil {
 				killed = append(killed, pid)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/dlqbench/dlqbench/internal/env/procgroup"
@@ -137,7 +138,7 @@ func sweepGroup(process entry, runID string) (killed []int) {
 	}
 	for _, pid := range members(process.PGID) {
 		first := pid == process.PID && process.Start != "" && startToken(pid) == process.Start
-		if (first || ofRun(pid, runID)) && procgroup.Kill(pid) == nil {
+		if (first || ofRun(pid, runID)) && procgroup.SignalProcess(pid, syscall.SIGKILL) == nil {
 			killed = append(killed, pid)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -81,7 +82,9 @@ func play(role string) {
 		playStandIn()
 	case "hungry":
 		playHungry()
-	case "wrapper", "orphaning", "escaping", "launching":
+	case "managed":
+		playManaged()
+	case "wrapper", "managing", "orphaning", "escaping", "launching":
 		playParent(role)
 	case "chatty":
 		line := strings.Repeat("x", 1023) + "\n"
@@ -103,11 +106,20 @@ func onTerm() <-chan os.Signal {
 
 // playParent is a subject behind another process, as behind a shell script. It writes the other process's pid.
 func playParent(role string) {
+	var term <-chan os.Signal
+	if role != "wrapper" {
+		term = onTerm()
+	}
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), roleVariable+"="+map[string]string{
-		"wrapper": "slow", "orphaning": "stubborn", "escaping": "stubborn", "launching": "hungry",
+		"wrapper": "slow", "managing": "managed", "orphaning": "stubborn", "escaping": "stubborn", "launching": "hungry",
 	}[role])
 	child.Stdout = os.Stdout
+	orders, err := child.StdinPipe()
+	if err != nil {
+		fmt.Println("FATAL", err)
+		os.Exit(1)
+	}
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: role == "escaping" || role == "launching"}
 	if err := child.Start(); err != nil {
 		fmt.Println("FATAL", err)
@@ -121,7 +133,23 @@ func playParent(role string) {
 		// This process dies at once of the TERM, as a shell does; the real one takes a moment.
 		select {}
 	}
-	<-onTerm()
+	<-term
+	if role == "managing" {
+		orders.Close()
+		if err := child.Wait(); err != nil {
+			fmt.Println("the process that it manages:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// playManaged ends in order when the process that started it says so, and at once of a TERM, as one of Python's
+// multiprocessing does.
+func playManaged() {
+	fmt.Println("up and running")
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	time.Sleep(50 * time.Millisecond) // it has something left to do
+	fmt.Println("orderly end")
 }
 
 // The resources that the hungry role has used when it reports that it is up.
