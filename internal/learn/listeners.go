@@ -3,6 +3,7 @@ package learn
 // Whose retry topics they are, in a program with several listeners: a contract is about one.
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -80,26 +81,59 @@ func (l listeners) nearest(readers, beside []string) (name string) {
 	return name
 }
 
-// copied puts the retry topics right after records were sent: copies of them show whose a topic is.
-func (k *look) copied(s *seen, sight run.Sighting, header history.Header) error {
+// copied puts the retry topics right after records were sent: copies of them show whose a topic is. again: it writes to
+// further ones, whose names continue those that it reads. A consumer that reads them by a pattern finds a new topic only
+// when its client asks for all topics again (metadata.max.age.ms, 5 min), so it has to be watched with them.
+func (k *look) copied(s *seen, sight run.Sighting, header history.Header) (again bool, err error) {
 	_, retries := sortedOut(sight.Read, header)
 	if k.retries != nil {
 		retries = append(retries, k.retries...)
 		k.text, k.retries = k.before, nil
-		var err error
 		if k.subject, err = scenarios.ParseSubject(k.File, k.text); err != nil {
-			return err
+			return false, err
 		}
 	}
 	copies := map[string]bool{}
 	for topic := range s.copies {
 		copies[topic] = true
 	}
+	further := continued(retries, sight.Others)
+	retries = append(retries, further...)
 	for _, topic := range retries {
-		copies[topic] = copies[topic] || slices.ContainsFunc(sight.Others[topic], func(r run.OtherRecord) bool {
-			return r.Record != history.None
-		})
+		copies[topic] = copies[topic] || hasCopies(sight.Others[topic])
 	}
 	maps.DeleteFunc(copies, func(_ string, has bool) bool { return !has })
-	return k.putRetries(retries, listeners{of: k.ownGroup(header), groups: sight.Groups, copies: copies})
+	before := k.text
+	err = k.putRetries(retries, listeners{of: k.ownGroup(header), groups: sight.Groups, copies: copies})
+	if again = len(further) > 0 && !bytes.Equal(k.text, before); again {
+		k.retries, k.before = retries, before
+	}
+	return again, err
+}
+
+// continued returns the topics with copies of records whose names are those of retry topics with another last number.
+func continued(retries []string, written map[string][]run.OtherRecord) (further []string) {
+	for _, topic := range slices.Sorted(maps.Keys(written)) {
+		stem := stemOf(topic)
+		sameStem := func(retry string) bool { return stem != "" && stemOf(retry) == stem }
+		if hasCopies(written[topic]) && !slices.Contains(retries, topic) && slices.ContainsFunc(retries, sameStem) {
+			further = append(further, topic)
+		}
+	}
+	return further
+}
+
+// hasCopies reports whether one of the records is about a record of the input.
+func hasCopies(records []run.OtherRecord) bool {
+	return slices.ContainsFunc(records, func(r run.OtherRecord) bool { return r.Record != history.None })
+}
+
+// stemOf is the name without its last number, "" if it has none.
+func stemOf(name string) string {
+	all := digits.FindAllStringIndex(name, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	last := all[len(all)-1]
+	return name[:last[0]] + "#" + name[last[1]:]
 }

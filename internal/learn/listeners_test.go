@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -103,11 +104,45 @@ func TestRetryTopicsByTheirCopies(t *testing.T) {
 	s.record(0)
 	s.audited(header.Topics[1], nil, history.Event{Record: 0})
 	s.audited(header.Topics[2], nil, history.Event{Record: history.None})
-	must.Do(t, k.copied(s, sight, header))
+	if again := must.Get(k.copied(s, sight, header))(t); again {
+		t.Error("it is watched again, though both topics were known")
+	}
 	if have := k.subject.Contract.RetryTopics; !slices.Equal(have, retries[:1]) || !slices.Equal(k.left, retries[1:]) {
 		t.Errorf("retry topics %v, left %v:\n%s", have, k.left, k.text)
 	}
 	if err := k.putOthers(nil); err != nil || !slices.Equal(k.subject.Topics, retries[1:]) {
 		t.Errorf("%v, further topics %v", err, k.subject.Topics)
+	}
+}
+
+// A consumer with a topic for each retry, which it reads by a pattern, is watched until no further one is written to.
+func TestRetryTopicsThatContinueOthers(t *testing.T) {
+	t.Parallel()
+	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
+		text: []byte("name: it\nkind: process\ncommand: [it]\ncontract: {group: shop}\n")}
+	k.subject = must.Get(scenarios.ParseSubject(k.File, k.text))(t)
+	record := []run.OtherRecord{{Record: 3}}
+	none := []run.OtherRecord{{Record: history.None}}
+	header := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput}}}
+	name := func(n int) string { return fmt.Sprintf("in.retry.%d", n) }
+	for n := range 4 {
+		sight := run.Sighting{Read: []string{"in"}, Others: map[string][]run.OtherRecord{
+			"in.dlt": record, "in.retry.9": none, "in.audit.7": record}}
+		if n == 0 {
+			sight.Read = append(sight.Read, name(1))
+		} else {
+			header.Topics = append(header.Topics, history.Topic{Name: name(n), Role: history.RoleRetry})
+		}
+		if n < 3 {
+			sight.Others[name(n+2)] = record
+		}
+		again := must.Get(k.copied(newSeen(), sight, header))(t)
+		var want []string
+		for i := range min(n+2, 4) {
+			want = append(want, name(i+1))
+		}
+		if have := k.subject.Contract.RetryTopics; again != (n < 3) || !slices.Equal(have, want) {
+			t.Errorf("look %d: again %v, retry topics %v, want %v", n, again, have, want)
+		}
 	}
 }

@@ -401,10 +401,14 @@ func (k *look) calls(ctx context.Context) error {
 	}
 	sight := general(s.discovery.Seen(), source.Header())
 	sight.Read = without(sight.Read, k.left)
-	if err := errors.Join(k.idle(s, sight), k.copied(s, sight, source.Header()), k.putBack(s)); err != nil {
+	again, err := k.copied(s, sight, source.Header())
+	if err := errors.Join(k.idle(s, sight), err, k.putBack(s)); err != nil {
 		return err
 	}
-	switch again, err := k.guessAgain(sight.Calls); {
+	if !again {
+		again, err = k.guessAgain(sight.Calls)
+	}
+	switch {
 	case err != nil:
 		return err
 	case again:
