@@ -130,6 +130,6 @@ func processCauses() map[string]string {
 			"another instance gets it.",
 		"graceful-stop: stop-timeout": "Shutdown waits for a retry timer, or for a producer without a timeout. Look for a " +
 			"sleep that a stop does not interrupt. If the process was still joining its group, the client may leave only " +
-			"when it has joined.",
+			"when it has joined. If a script or another process starts the consumer, it has to pass TERM on.",
 	}
 }
