@@ -61,6 +61,8 @@ type IDs struct {
 	numbers *numberIDs
 	// finders find the first id in data, each in one of the ways in which ids may be written. The likeliest come first.
 	finders []func(data []byte) (seq int32, found bool)
+	// values are the records that are known by their values, by the xxHash64 of these.
+	values map[uint64]int32
 }
 
 // idShape is one way in which ids are written. All ids of a run begin with the same bytes in it.
@@ -145,6 +147,19 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 		}
 	}
 	return 0, false
+}
+
+// KnowValues says which records have values without an id that no other record has, by the xxHash64 of these values. It
+// must be called before the ids are used.
+func (ids *IDs) KnowValues(values map[uint64]int32) { ids.values = values }
+
+// OfValue returns the sequence number of the record that is known by this value.
+func (ids *IDs) OfValue(value []byte) (seq int32, found bool) {
+	if len(ids.values) == 0 || len(value) == 0 {
+		return 0, false
+	}
+	seq, found = ids.values[xxhash.Sum64(value)]
+	return seq, found
 }
 
 // All returns the sequence numbers of the records whose ids are in data, in order, each once. All of them must be

@@ -246,7 +246,7 @@ func (r *run) claim(dialect deadletter.Dialect, record *kgo.Record, number int32
 }
 
 // findRecord looks for the record's id first in the header made for it, which is present unless somebody dropped it,
-// and then everywhere else.
+// and then everywhere else. Without any, the value itself may tell which record it is.
 func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 	for _, header := range record.Headers {
 		if header.Key == history.IDHeader {
@@ -265,7 +265,7 @@ func findRecord(ids *history.IDs, record *kgo.Record) (int32, bool) {
 			return seq, true
 		}
 	}
-	return 0, false
+	return ids.OfValue(record.Value)
 }
 
 // auditOffsets records each partition's end offset and, for the topics that the subject consumes, the group's

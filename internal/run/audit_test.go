@@ -94,3 +94,23 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 		t.Error("encoded again by a dialect that keeps bytes, the change is not seen")
 	}
 }
+
+// A dead letter without the record's headers names no id where the value can't be read.
+func TestRecordsAreFoundByTheirValues(t *testing.T) {
+	ids := history.NewIDs("run")
+	ids.KnowValues(map[uint64]int32{workload.HashBytes([]byte("garbage")): 3})
+	for _, one := range []struct {
+		record kgo.Record
+		want   int32
+		found  bool
+	}{
+		{kgo.Record{Value: []byte("garbage")}, 3, true},
+		{kgo.Record{Value: []byte("garbage"), Key: []byte(ids.Token(5))}, 5, true},
+		{kgo.Record{Value: []byte("other")}, 0, false},
+		{kgo.Record{}, 0, false},
+	} {
+		if seq, found := findRecord(ids, &one.record); seq != one.want || found != one.found {
+			t.Errorf("%q is of record %d, %v", one.record.Value, seq, found)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/s2"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
@@ -83,6 +84,7 @@ func xerial(data []byte) []byte {
 
 func TestIDsAreFoundWhereverTheyAre(t *testing.T) {
 	r := newRig(t, nil, nil)
+	r.ids.KnowValues(map[uint64]int32{xxhash.Sum64String("garbage"): 7})
 	header := func(key, value string) []byte {
 		out := binary.AppendVarint([]byte{4}, int64(len(key)))
 		out = binary.AppendVarint(append(out, key...), int64(len(value)))
@@ -103,6 +105,9 @@ func TestIDsAreFoundWhereverTheyAre(t *testing.T) {
 		"another run's":    {record{value: []byte(history.NewIDs("other").Token(5))}, history.None},
 		"headers cut off":  {record{key: token, headers: []byte{8, 200}}, 5},
 		"no headers field": {record{key: token}, 5},
+		"its whole value":  {record{value: []byte("garbage"), key: []byte("k")}, 7},
+		"the key counts":   {record{value: []byte("garbage"), key: token}, 5},
+		"another value":    {record{value: []byte("garbage+"), key: []byte("k")}, history.None},
 	} {
 		if got := r.identify(c.record); got != c.want {
 			t.Errorf("%s: record %d, want %d", name, got, c.want)

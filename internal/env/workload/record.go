@@ -118,7 +118,7 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *outg
 	switch {
 	case planned.Tombstone: // the value stays null
 	case planned.Garbage:
-		room := max(int(planned.Size), smallestValue)
+		room := garbageSize(planned)
 		record.Value = b.slabs.take(room, func(dst []byte) []byte { return b.appendGarbage(dst, seq, room) })
 	case planned.Malformed != 0 && (b.samples != nil || planned.Malformed.Unreadable()):
 		record.Value = b.malformed(seq, planned, sentAt)
@@ -319,6 +319,23 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	}
 	return dst
 }
+
+// GarbageValues returns the records of the plan whose values are garbage, by the xxHash64 of these. A dead letter that has
+// lost the record's headers is recognised by them.
+func GarbageValues(p *plan.Plan) map[uint64]int32 {
+	values := map[uint64]int32{}
+	b := &builder{seed: p.Seed}
+	var value []byte
+	for seq := range p.Records {
+		if planned := &p.Records[seq]; planned.Garbage {
+			value = b.appendGarbage(value[:0], int32(seq), garbageSize(planned))
+			values[HashBytes(value)] = int32(seq)
+		}
+	}
+	return values
+}
+
+func garbageSize(planned *plan.Record) int { return max(int(planned.Size), smallestValue) }
 
 // appendHeader appends the value of the header with that name, the i-th, of record seq: the id, or for the extra
 // headers a text that differs from record to record and from header to header.

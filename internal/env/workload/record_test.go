@@ -119,6 +119,20 @@ func TestGarbageIsNoMessage(t *testing.T) {
 	})
 }
 
+// What loses its headers is recognised by its value.
+func TestGarbageIsKnownByItsValue(t *testing.T) {
+	ids, p := history.NewIDs("run"), &plan.Plan{Seed: 9, Records: []plan.Record{
+		{Size: 300}, {Garbage: true, Size: 300}, {Tombstone: true}, {Garbage: true, Size: 20}}}
+	ids.KnowValues(GarbageValues(p))
+	b := newBuilder(ids, p.Seed, "orders", 0)
+	for i := range p.Records {
+		seq, found := ids.OfValue(b.build(int32(i), &p.Records[i], time.Unix(1, 0)).Value)
+		if found != p.Records[i].Garbage || found && seq != int32(i) {
+			t.Errorf("record %d is known as %d, %v", i, seq, found)
+		}
+	}
+}
+
 func TestTombstoneHasNoValue(t *testing.T) {
 	ids := history.NewIDs("run")
 	record := newBuilder(ids, 1, "orders", 1).build(7, &plan.Record{Key: 3, Tombstone: true}, time.Unix(1, 0))
