@@ -87,7 +87,26 @@ func promiseCases() []testCase {
 			ends(again(b.refusedLetter(fewer).falls(1, "")).fails(0, 3))
 		}),
 	}
+	cases = append(cases,
+		testCase{"it promised to crash, and does when a copy is refused", nil, copyRefused(history.OnFailureCrash, tooLarge)},
+		testCase{"it promised to halt, and crashes when a copy is refused", []string{"crashed"},
+			copyRefused(history.OnFailureHalt, tooLarge)},
+		testCase{"it promised to crash, and does so though the copy is written", []string{"crashed"},
+			copyRefused(history.OnFailureCrash, 0)})
 	return append(cases, crashCases(again, ends)...)
+}
+
+// copyRefused is a consumer with retry topics that ends by itself when a copy was answered with the code.
+func copyRefused(promise history.OnFailure, code int16) func(b *builder) history.Source {
+	return func(b *builder) history.Source {
+		b.h.Contract().OnFailure, b.h.Contract().StopGrace = promise, time.Second
+		hops(b).send(0).attempt(0, history.OutcomeTransient)
+		b.answerCopy(b.askCopy(0), code, 0).falls(1, "").as(0, b.run+1).up().assign(0, 1, 2, 3).fetch(0)
+		if b.wait(99 * ms).success(0); code == 0 {
+			b.commitCopies(0)
+		}
+		return b.commit(1).drain().done()
+	}
 }
 
 func crashCases(again func(*builder) *builder, ends func(*builder)) []testCase {

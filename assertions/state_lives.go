@@ -66,7 +66,7 @@ type life struct {
 	// out is when the drain ended, if it had left its group before, otherwise never. quiet is since when it had
 	// been inactive at that time.
 	out, quiet time.Duration
-	// failing holds the records that failed for good in it and whose dead letters were not acknowledged to it.
+	// failing holds the records that failed in it and whose dead letters or retry copies were not acknowledged to it.
 	// blind: it made attempts that carried no id.
 	failing map[int32]bool
 	blind   bool
@@ -215,7 +215,7 @@ func (w *state) work(l *life, e *history.Event) {
 			l.failing[e.Record] = true
 		}
 	case history.KindProduceResponse:
-		if w.write != nil && w.write.letter && w.write.passed {
+		if w.write != nil && w.write.passed {
 			delete(l.failing, e.Record)
 		}
 		l.answered(e)
@@ -226,7 +226,7 @@ func (w *state) work(l *life, e *history.Event) {
 	}
 }
 
-// noteFailing notes that, after an attempt, only a dead letter is left for the record, or may be.
+// noteFailing notes that, after an attempt, only a dead letter or a retry copy is left for the record, or may be.
 func (w *state) noteFailing(l *life) {
 	a, c := w.attempt, w.contract
 	if a == nil || c.OnFailure != history.OnFailureCrash && !c.ExitsExhausted {
@@ -238,7 +238,8 @@ func (w *state) noteFailing(l *life) {
 	case classLogical:
 		l.failing[a.number] = !c.LogicalNeverDeadLetters()
 	case classRetryable:
-		if c.MaxAttempts > 0 && (a.stray || w.mayBeAttempt(a) >= c.MaxAttempts) {
+		last := c.MaxAttempts > 0 && (a.stray || w.mayBeAttempt(a) >= c.MaxAttempts)
+		if last || w.hops && c.OnFailure == history.OnFailureCrash {
 			l.failing[a.number] = true
 		}
 	case classSuccess:
