@@ -258,6 +258,23 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"refusal-logged", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 			{"copy-not-awaited", "retry-topics", "commit-after-outcome: commit-past-unfinished"},
 		},
+		"frameworks/kafkajs-async-retry/subject.yaml": {
+			{"", "dlq-refused-for-good", ""},
+			{"as-documented", "dlq-refused-for-good", "stays-up: gave-up"},
+		},
+		"frameworks/kafkajs-async-retry/paused.yaml": {
+			{"", "smoke", ""},
+			{"as-documented", "smoke", "stays-up: gave-up"},
+		},
+		"frameworks/django-kafka/subject.yaml": {
+			{"", "consumer-rolling-restart", ""},
+			{"unconfirmed", "dlq-refused-for-good", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/django-kafka/retry-topics.yaml": {
+			{"", "retry-topics", ""},
+			{"unconfirmed", "dlq-refused-for-good", "commit-after-dlq: commit-without-dlq"},
+			{"unconfirmed", "retry-topics", "commit-after-outcome: commit-past-unfinished"},
+		},
 		"frameworks/arroyo/subject.yaml": {
 			{"", "smoke", "commit-after-dlq: commit-before-dlq"}, // librdkafka commits what is stored before the flush
 			{"", "dlq-publish-failure", "no-loss: lost"},         // it drops what its client denies
