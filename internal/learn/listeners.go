@@ -82,8 +82,8 @@ func (l listeners) nearest(readers, beside []string) (name string) {
 }
 
 // copied puts the retry topics right after records were sent: copies of them show whose a topic is. again: it writes to
-// further ones, whose names continue those that it reads. A consumer that reads them by a pattern finds a new topic only
-// when its client asks for all topics again (metadata.max.age.ms, 5 min), so it has to be watched with them.
+// further ones, whose names continue those that it reads. A consumer that reads them by a pattern finds a new topic
+// only when its client asks for all topics again (metadata.max.age.ms, 5 min), so it has to be watched with them.
 func (k *look) copied(s *seen, sight run.Sighting, header history.Header) (again bool, err error) {
 	_, retries := sortedOut(sight.Read, header)
 	if k.retries != nil {

@@ -181,8 +181,8 @@ func waitCopied(copied <-chan struct{}, reader *os.File) {
 }
 
 // signal sends a signal to the processes, or to the place where the work is done, unless it is gone. TERM goes to the
-// first process alone, as from a container engine or a supervisor: it decides what becomes of those that it has started.
-// One that passes TERM on to them would make them end at once with a second one.
+// first process alone, as from a container engine or a supervisor: it decides what becomes of those that it has
+// started. Many of these end at once of a TERM of their own, or of a second one.
 func (c *child) signal(signal syscall.Signal) error {
 	switch {
 	case c.outside != nil:

@@ -170,8 +170,8 @@ func sequence(base, i int32) int32 {
 	return base + i
 }
 
-// identify finds the record's id: in its value, in the header made for it, in any other header, in its key. Without any,
-// the value itself may tell which record it is.
+// identify finds the record's id: in its value, in the header made for it, in any other header, in its key. Without
+// any, the value itself may tell which record it is.
 func (t *Tap) identify(r record) int32 {
 	if seq, ok := t.IDs.Find(r.value); ok {
 		return seq

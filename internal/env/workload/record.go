@@ -320,8 +320,8 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 	return dst
 }
 
-// GarbageValues returns the records of the plan whose values are garbage, by the xxHash64 of these. A dead letter that has
-// lost the record's headers is recognised by them.
+// GarbageValues returns the records of the plan whose values are garbage, by the xxHash64 of these. A dead letter that
+// has lost the record's headers is recognised by them.
 func GarbageValues(p *plan.Plan) map[uint64]int32 {
 	values := map[uint64]int32{}
 	b := &builder{seed: p.Seed}
