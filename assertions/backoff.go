@@ -43,8 +43,8 @@ func backoffInvariant() Invariant {
 			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does " +
 			"one thing at a time is late only by the time in which it was not busy with other records, a thread of several " +
 			"only by that in which it was not busy with its other partitions, a copy in a retry topic only by the time " +
-			"after the copies before it, and a copy at the end of the input never. After a 429 the gap is at least its " +
-			"Retry-After. " +
+			"after the copies before it, and after what a process that does one thing at a time had in hand, and a copy at " +
+			"the end of the input never. After a 429 the gap is at least its Retry-After. " +
 			"Where late is a default, half of the gaps may exceed the wait by half at most. With retry topics the gap " +
 			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first of those " +
 			"that its process was handed. A copy that was written again may stand for several failures; then the " +
@@ -284,7 +284,8 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 	}()
 	switch b := &a.before; {
 	case copied && e.Kind == history.KindAttemptStart && b.ended:
-		c.others = c.busy.copied(a.by, lane.topic, b.end+c.waits(a.k-1).least, a.start)
+		due := b.end + c.waits(a.k-1).least
+		c.others = max(c.busy.copied(a.by, lane.topic, due, a.start), c.busy.solo(a.by).since(due))
 	case copied && e.Kind == history.KindAttemptEnd:
 		c.busy.copyEnded(a.by, lane.topic, a.end)
 		c.busy.tried[theirs{a.by, a.number}] = lane.topic
@@ -297,10 +298,27 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 	default:
 		c.busy.end(a, lane, pause{}, true, answered)
 	}
+	c.noteSolo(a, e.Kind, r)
+}
+
+// noteSolo notes the activity of a process that may do one thing at a time.
+func (c *backoff) noteSolo(a *attempt, kind history.Kind, r *record) {
+	if !c.w.hops {
+		return
+	}
+	s := c.busy.solo(a.by)
+	if kind == history.KindAttemptEnd {
+		s.end(a)
+		return
+	}
+	s.start(a.start, c.busy.inHand(c.w.position(a.number, r), s))
 }
 
 // noteFetch notes when a partition is fetched again from an earlier offset.
 func (c *backoff) noteFetch(e *history.Event) {
+	if c.w.hops {
+		c.busy.fetched(e)
+	}
 	if c.b.Usual <= 0 {
 		return
 	}

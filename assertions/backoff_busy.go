@@ -18,6 +18,9 @@ type busy struct {
 	queues  map[retryLane]*queue
 	// tried are the retry topics of the copies that each process attempted last of a record.
 	tried map[theirs]int16
+	// solos and fetches are of processes with retry topics; see backoff_solo.go.
+	solos   map[holder]*solo
+	fetches map[place]fetch
 }
 
 // retryLane identifies a retry topic at a process.
@@ -52,7 +55,8 @@ type thread struct {
 type pause struct{ least, most time.Duration }
 
 func newBusy() busy {
-	return busy{threads: map[holder]*thread{}, queues: map[retryLane]*queue{}, tried: map[theirs]int16{}}
+	return busy{threads: map[holder]*thread{}, queues: map[retryLane]*queue{}, tried: map[theirs]int16{},
+		solos: map[holder]*solo{}, fetches: map[place]fetch{}}
 }
 
 func (b *busy) of(by holder) *thread {

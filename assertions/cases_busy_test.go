@@ -28,7 +28,71 @@ func busyCases() []testCase {
 		b.fails(0, 1).retryCopy(0).fails(1, 1).retryCopy(1)
 		return b.wait(105 * ms)
 	}
+	// behind has the copy of record 0 come due while the process is busy with twenty others. before and try are called for
+	// each of them: before record 0 is tried first, and when its copy is written.
+	behind := func(b *builder, before, try func(number int32)) history.Source {
+		b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
+			history.OrderingNone
+		b.begin().send(0)
+		for number := range int32(20) {
+			before(number + 1)
+		}
+		b.fails(0, 1).retryCopy(0)
+		for number := range int32(20) {
+			try(number + 1)
+		}
+		return b.success(0).commitAll().commitCopies(0).drain().done()
+	}
+	nothing := func(int32) {}
+	slow := func(b *builder) func(int32) {
+		return func(n int32) {
+			other := b.sendTo(n, 1, n).start(n)
+			b.wait(30*ms).end(other, n, history.OutcomeSuccess)
+		}
+	}
 	return []testCase{
+		{"late, in a retry topic, as the process works through what it has in hand", nil,
+			func(b *builder) history.Source {
+				return behind(b, func(n int32) { b.sendTo(n, 1, n) }, func(n int32) { b.wait(30 * ms).success(n) })
+			}},
+		{"late, in a retry topic, and the process tries others as they come", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return behind(b, nothing, func(n int32) { b.wait(30*ms).sendTo(n, 1, n).success(n) })
+			}},
+		{"late, in a retry topic, and the process tries others as they come, two at a time", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return behind(b, nothing, func(n int32) {
+					if n%2 == 0 {
+						b.wait(60*ms).sendTo(n-1, 1, n).sendTo(n, 1, n).success(n - 1).success(n)
+					}
+				})
+			}},
+		{"late, in a retry topic, as others that come take long", nil, func(b *builder) history.Source {
+			return behind(b, nothing, slow(b))
+		}},
+		{"late, in a retry topic, of a process that tries several at once", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return behind(b, func(n int32) { b.sendTo(n, 1, n) }, func(n int32) {
+					if n%2 == 0 {
+						first, other := b.wait(60*ms).start(n-1), b.start(n)
+						b.end(first, n-1, history.OutcomeSuccess)
+						b.end(other, n, history.OutcomeSuccess)
+					}
+				})
+			}},
+		{"late, in a retry topic, and the process had worked before it failed", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return behind(b, slow(b), func(int32) { b.wait(30 * ms) })
+			}},
+		{"late, in a retry topic, and the process stands still with another in hand", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return behind(b, func(n int32) { b.sendTo(n, 1, n) }, func(n int32) {
+					if n == 20 {
+						b.wait(2000 * ms)
+					}
+					b.success(n)
+				})
+			}},
 		// Spring's DefaultErrorHandler: it waits in its only thread, seeks back, and is handed another partition.
 		{"late, as the only thread has another partition's record", nil, func(b *builder) history.Source {
 			return ends(waitsForAnother(two(b).attempt(0, failed).wait(105 * ms)).success(2))

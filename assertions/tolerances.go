@@ -57,6 +57,9 @@ const (
 	// refetch is how long a client may take to receive the next record after it has sought back: it waits for a pending
 	// fetch of its other partitions (fetch.max.wait.ms, 500 ms in Kafka's clients), plus a margin.
 	refetch = 600 * time.Millisecond
+	// notedEvery is the precision with which it is known since when a process was busy (backoff_solo.go). A copy may be
+	// late by as much more. It takes a megabyte an hour for a process that is never idle for long.
+	notedEvery = 50 * time.Millisecond
 	// slowAck is the longest delay with which an acknowledgement still reaches a client that waits for it.
 	slowAck = time.Second
 	// settling is how long after its cause a rebalance may come: one heartbeat interval of Kafka's clients
