@@ -105,11 +105,15 @@ func (k *look) copied(s *seen, sight run.Sighting, header history.Header) (again
 	maps.DeleteFunc(copies, func(_ string, has bool) bool { return !has })
 	before := k.text
 	err = k.putRetries(retries, listeners{of: k.ownGroup(header), groups: sight.Groups, copies: copies})
-	if again = len(further) > 0 && !bytes.Equal(k.text, before); again {
-		k.retries, k.before = retries, before
+	if again = len(further) > 0 && k.further < mostFurther && !bytes.Equal(k.text, before); again {
+		k.retries, k.before, k.further = retries, before, k.further+1
 	}
 	return again, err
 }
+
+// mostFurther is how often a consumer is watched again for retry topics that continue others. One whose topics have a
+// time in their names has new ones each time.
+const mostFurther = 10
 
 // continued returns the topics with copies of records whose names are those of retry topics with another last number.
 func continued(retries []string, written map[string][]run.OtherRecord) (further []string) {

@@ -146,3 +146,20 @@ func TestRetryTopicsThatContinueOthers(t *testing.T) {
 		}
 	}
 }
+
+// A consumer whose retry topics have a time in their names is not watched for ever.
+func TestRetryTopicsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
+		text: []byte("name: it\nkind: process\ncommand: [it]\ncontract: {group: shop}\n")}
+	k.subject = must.Get(scenarios.ParseSubject(k.File, k.text))(t)
+	header := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput}}}
+	sight := run.Sighting{Read: []string{"in", "in.retry.0"}}
+	for n := range 2 * mostFurther {
+		sight.Others = map[string][]run.OtherRecord{fmt.Sprintf("in.retry.%d", n+1): {{Record: 3}}}
+		if again := must.Get(k.copied(newSeen(), sight, header))(t); again != (n < mostFurther) {
+			t.Fatalf("look %d: again %v", n, again)
+		}
+		sight.Read = sight.Read[:1]
+	}
+}

@@ -54,6 +54,8 @@ type look struct {
 	// the file without them.
 	retries []string
 	before  []byte
+	// further counts the looks for retry topics that continue others.
+	further int
 	// mixed: a topic with records of both kinds holds results, because no answer that was tried changed that.
 	mixed bool
 }
