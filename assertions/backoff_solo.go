@@ -38,7 +38,10 @@ type fetch struct {
 
 // start notes an attempt. inHand: the process had the record when the attempt before ended.
 func (s *solo) start(at time.Duration, inHand bool) {
-	s.several = s.several || s.open > 0
+	if s.several = s.several || s.open > 0; s.several {
+		s.noted = nil
+		return
+	}
 	if s.open++; inHand && s.ended != never {
 		s.spent += min(max(at-s.ended, 0), refetch)
 	}

@@ -69,7 +69,7 @@ func (s *shares) separate(a, b int) {
 	s.parts[a].apart[b], s.parts[b].apart[a] = true, true
 }
 
-// start notes an attempt, and returns what was done since its record failed, nil if it did not fail before. One that
+// start notes an attempt, and returns what was done since its record failed; nil if it had not failed. An attempt that
 // may be of an earlier assignment shows no threads.
 func (s *shares) start(a *attempt, of assignment) *beside {
 	part := s.part(of)
