@@ -13,7 +13,6 @@ import (
 
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
-	"github.com/dlqbench/dlqbench/internal/env/tap"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -53,7 +52,7 @@ type Kafka struct {
 	// Close closes the client's connection in place of passing the request on.
 	Close bool `json:"close,omitempty"`
 	// Throttle is written into the answer's throttle_time_ms, as a broker does that enforces a quota (KIP-219: the
-	// client waits).
+	// client waits). Clients that use earlier versions of the API do not wait; for them the answer is held that long.
 	Throttle units.Duration `json:"throttle,omitempty"`
 }
 
@@ -192,7 +191,8 @@ func losses() []action {
 	}, {
 		What: func(k *Kafka) string { return fmt.Sprintf("throttled by %s", k.Throttle) },
 		Entry: faults.Entry{Name: "kafka.throttle", Summary: "The broker enforces a quota.", Made: made,
-			Does: "The response's throttle_time_ms tells the client how long to send nothing (KIP-219).",
+			Does: "The response's throttle_time_ms tells the client how long to send nothing (KIP-219). A response of an " +
+				"earlier version of the API is held that long.",
 			Shows: "A correct consumer only slows down. Bugs: polls or heartbeats that stop with the throttled connection, " +
 				"so that the partition is lost.",
 			Effects: []string{"responses throttled"}, Keys: keys("kafka.throttle"),
@@ -465,18 +465,11 @@ func (k *Kafka) group(setting faults.Setting) []faults.Defect {
 	return nil
 }
 
-// throttle checks that clients will honour the throttle time.
+// throttle checks that throttle_time_ms can hold the time.
 func (k *Kafka) throttle() []faults.Defect {
-	key, err := apiKey(k.API)
-	switch {
-	case k.Throttle <= 0 || err != nil:
+	if k.Throttle.D() <= longestThrottle {
 		return nil
-	case k.Version != nil && !tap.CanThrottle(key, int16(min(*k.Version, math.MaxInt16))):
-		return faults.At("/version", "a %s of version %d can't be throttled: clients honour throttle_time_ms only in later "+
-			"versions (KIP-219)", k.API, *k.Version)
-	case k.Throttle.D() > longestThrottle:
-		return faults.At("/throttle", "a throttle of %s is more than throttle_time_ms can say: the longest is %s",
-			k.Throttle, longestThrottle)
 	}
-	return nil
+	return faults.At("/throttle", "a throttle of %s is more than throttle_time_ms can say: the longest is %s",
+		k.Throttle, longestThrottle)
 }

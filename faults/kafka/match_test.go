@@ -150,25 +150,6 @@ func TestTheNthIsCounted(t *testing.T) {
 	}
 }
 
-func TestOldVersionsAreNotThrottled(t *testing.T) {
-	in := NewInjector(runTopics())
-	inject(t, in, &eventLog{}, Kafka{API: "Produce", Throttle: units.Duration(time.Second), Nth: 1}, 1)
-	for _, c := range []struct {
-		version int16
-		want    time.Duration
-	}{{5, 0}, {6, time.Second}} { // a request that cannot be throttled is not counted either
-		request := produceTo("r.dlq")
-		request.SetVersion(c.version)
-		action := in.Intercept(tap.NewExchange(0, 0, request))
-		if action.Throttle != c.want {
-			t.Errorf("version %d: throttled %s", c.version, action.Throttle)
-		}
-		if action.Done != nil {
-			action.Done()
-		}
-	}
-}
-
 // Requests that name topics by id are matched by name, including the first request with an id.
 func TestTopicIDsAreMatchedByName(t *testing.T) {
 	s := newStage(t)
@@ -287,13 +268,12 @@ func TestALostFetchSession(t *testing.T) {
 func TestWhatCanBeMade(t *testing.T) {
 	one := 1
 	for want, spec := range map[string]Kafka{
-		"a Heartbeat names no topic":      {API: "Heartbeat", Topic: "input", DropRequest: true},
-		"a Metadata names no partition":   {API: "Metadata", Topic: "input", Partition: &one, DropRequest: true},
-		"a Produce names no group":        {API: "Produce", Group: "subject", DropRequest: true},
-		"partition goes with topic":       {API: "Produce", Partition: &one, DropRequest: true},
-		"close and throttle exclude":      {API: "Produce", Close: true, Throttle: units.Duration(time.Second)},
-		"of version 1 can't be throttled": {API: "Produce", Version: &one, Throttle: units.Duration(time.Second)},
-		"the longest is":                  {API: "Produce", Throttle: units.Duration(1000 * time.Hour)},
+		"a Heartbeat names no topic":    {API: "Heartbeat", Topic: "input", DropRequest: true},
+		"a Metadata names no partition": {API: "Metadata", Topic: "input", Partition: &one, DropRequest: true},
+		"a Produce names no group":      {API: "Produce", Group: "subject", DropRequest: true},
+		"partition goes with topic":     {API: "Produce", Partition: &one, DropRequest: true},
+		"close and throttle exclude":    {API: "Produce", Close: true, Throttle: units.Duration(time.Second)},
+		"the longest is":                {API: "Produce", Throttle: units.Duration(1000 * time.Hour)},
 	} {
 		spec.Probability = 1
 		if defects := spec.Validate(faults.Setting{}); len(defects) != 1 || !strings.Contains(defects[0].Message, want) {

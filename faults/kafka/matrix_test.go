@@ -468,6 +468,26 @@ func TestEveryActionOnEveryRequest(t *testing.T) {
 	}
 }
 
+// Clients that use a version from before KIP-219 do not wait, so the tap holds the answer as brokers did then.
+func TestThrottledAnswersOfOldVersionsAreHeld(t *testing.T) {
+	s := newStage(t)
+	heal := s.inject(Kafka{API: "Produce", Throttle: units.Duration(longDelay)})
+	client, request := s.dial(), one("Produce")
+	request.SetVersion(5)
+	client.send(request)
+	client.silent("Produce 5")
+	wait.Until(t, "the fault to begin", s.hit)
+	heal()
+	response, err := client.answer(request, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := throttleOf(response); got != 0 {
+		t.Errorf("the client was told to wait %d ms more", got)
+	}
+	checkEffects(t, "Produce 5", s.log.effects(), []string{"responses throttled"})
+}
+
 func checkAnswer(t *testing.T, what, action string, response kmsg.Response) {
 	t.Helper()
 	refused := false

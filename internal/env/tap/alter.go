@@ -21,8 +21,8 @@ type throttled interface {
 	SetThrottle(int32)
 }
 
-// CanThrottle reports whether clients wait as long as an answer of the API's version tells them to (KIP-219).
-func CanThrottle(key, version int16) bool {
+// waitsIfTold reports whether clients wait as long as an answer of the API's version tells them to (KIP-219).
+func waitsIfTold(key, version int16) bool {
 	response := kmsg.ResponseForKey(key)
 	if response == nil {
 		return false

@@ -518,7 +518,11 @@ func (c *conn) hold(p *pending) bool {
 		ended = true
 	}
 	c.heldUntil = c.tap.Clock.Now()
-	p.action.took(EffectDelayed, c.heldUntil-arrived)
+	effect := EffectDelayed
+	if p.action.Throttle > 0 {
+		effect = EffectThrottled
+	}
+	p.action.took(effect, c.heldUntil-arrived)
 	return !ended
 }
 

@@ -236,7 +236,7 @@ const (
 	EffectRequestDelayed
 	// EffectRequestDropped says that the request was lost.
 	EffectRequestDropped
-	// EffectThrottled says that the answer asked the client to wait; the duration says for how long.
+	// EffectThrottled says that the answer asked the client to wait, or was held for that; the duration says how long.
 	EffectThrottled
 )
 
@@ -267,7 +267,7 @@ type Action struct {
 	// Close closes the connection instead of passing the request on, once all earlier requests are answered.
 	Close bool
 	// Throttle is written into the broker's answer as throttle_time_ms, in the versions in which clients wait that long
-	// (KIP-219).
+	// (KIP-219). In earlier versions the response is held, as brokers did then.
 	Throttle time.Duration
 	// Healed is closed when the fault is healed. Held requests and responses are then released, and silenced
 	// connections are closed. It is required for actions that delay, drop or close.
@@ -304,8 +304,10 @@ func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	switch {
 	case p.action.Code != 0:
 		return c.refuse(p, fr, x)
-	case p.action.Throttle > 0:
+	case p.action.Throttle > 0 && waitsIfTold(p.key, p.version):
 		p.alter = throttle(p.action.Throttle)
+	case p.action.Throttle > 0:
+		p.action.Delay = p.action.Throttle
 	}
 	return fr.data
 }
