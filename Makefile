@@ -171,7 +171,7 @@ strangers-bugs:
 # Four strangers that are slow in legal ways, in each scenario that applies to all of them: sessions of 45 s with eager
 # assignment, ready after 10 s, commits every 5 s, 30 s of retries for each record.
 strangers-slow: build
-	./dlqbench prove strangers --strangers test/strangers --parallel 3 --runs 160 \
+	./dlqbench prove strangers --strangers test/strangers --parallel 3 --runs 164 \
 		$(addprefix --stranger stranger-,eager-range slow-start commits-every-5s patient)
 
 # The applications of examples/apps, by their own suites, as they are and with planted bugs. In PARTS.

@@ -354,11 +354,12 @@ func (b *builder) askLetter(number int32) history.Event {
 func (b *builder) answerLetter(asked history.Event, code int16, flags history.Flags) *builder {
 	e := asked
 	e.Kind, e.Time, e.Code, e.Flags = history.KindProduceResponse, b.tick(), code, flags
-	if code == 0 {
+	stored := code == 0 && flags&(history.Forged|history.Unreplicated) == 0
+	if stored {
 		e.Offset = b.nextDLQ
 	}
 	b.put(e)
-	if code == 0 && !flags.Has(history.Forged) {
+	if stored {
 		b.inDLQ(e.Record)
 	}
 	return b

@@ -109,6 +109,39 @@ func retryCases() []testCase {
 			b.as(1, 0).commitCopies(0)
 			return b.drain().done()
 		}},
+		{"its retry copy was lost with the leader that alone acknowledged it", []string{"dropped-by-ack"},
+			func(b *builder) history.Source {
+				headerCounter(b)
+				b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Unreplicated).commit(1)
+				return b.drain().done()
+			}},
+		{"its retry copy was lost with the leader, and written again", nil, func(b *builder) history.Source {
+			headerCounter(b)
+			b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Unreplicated)
+			b.retryCopy(0).commit(1).success(0).commitCopies(0)
+			return b.drain().done()
+		}},
+		{"its retry copy was lost with the leader, written again, and committed untried",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				headerCounter(b)
+				b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Unreplicated)
+				b.retryCopy(0).commit(1).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"its retry copy was lost with the leader, written again, and tried early", []string{"backoff-early"},
+			func(b *builder) history.Source {
+				headerCounter(b)
+				b.h.Contract().Backoff = history.Backoff{Initial: 100 * ms, Multiplier: 2}
+				b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Unreplicated)
+				b.retryCopy(0).commit(1).wait(50 * ms).placeless(0).commitCopies(0)
+				return b.drain().done()
+			}},
+		{"its retry copy was lost with the leader, and it was handed out again", nil, func(b *builder) history.Source {
+			headerCounter(b)
+			b.begin().send(0).fails(0, 1).answerCopy(b.askCopy(0), 0, history.Unreplicated)
+			b.kill().as(0, 1).up().assign(0).fetch(0).success(0).commit(1)
+			return b.drain().done()
+		}},
 		{"a count in the header that is not kept", []string{"endless-redelivery"}, func(b *builder) history.Source {
 			headerCounter(b)
 			b.begin().send(0).fails(0, 1).retryCopy(0).commit(1)
@@ -153,7 +186,7 @@ func (b *builder) askCopy(number int32) history.Event {
 func (b *builder) answerCopy(asked history.Event, code int16, flags history.Flags) *builder {
 	e := asked
 	e.Kind, e.Time, e.Code, e.Flags = history.KindProduceResponse, b.tick(), code, flags
-	if code != 0 {
+	if code != 0 || flags.Has(history.Unreplicated) {
 		b.put(e)
 		return b
 	}

@@ -432,6 +432,22 @@ func lossCases() []testCase {
 			b.inTopics = slices.DeleteFunc(b.inTopics, func(e history.Event) bool { return e.Topic == dlq })
 			return b.drain().done()
 		}},
+		{"its dead letter was lost with the leader that alone acknowledged it", []string{"dropped-by-ack"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3)
+				return b.answerLetter(b.askLetter(0), 0, history.Unreplicated).commit(1).drain().done()
+			}},
+		{"its dead letter was lost with the leader, and written again", nil, func(b *builder) history.Source {
+			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Unreplicated)
+			return b.letter(0).commit(1).drain().done()
+		}},
+		{"its dead letter was lost with the leader, and written again, in a topic that is not read at the end", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Unreplicated)
+				b.letter(0).commit(1).drain().done()
+				b.unaudited(dlq)
+				return b.source()
+			}},
 		{"the producer gave up, and the record is not there", nil, func(b *builder) history.Source {
 			b.begin().send(0).success(0).commit(1).handOver(1, 0, 0, 0)
 			e := b.event(history.KindAcked)

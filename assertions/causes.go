@@ -103,8 +103,9 @@ func letterCauses() map[string]string {
 			"that is retried without end, as where such a record never raises the count of attempts. " +
 			"Or no process was given the record: see whether the anomaly names " +
 			"auto.offset.reset (in sarama: Consumer.Offsets.Initial).",
-		"no-loss: dropped-by-ack": "Something deleted the record after it was acknowledged: a retention time, a " +
-			"compaction, or a clean-up of the dead-letter topic.",
+		"no-loss: dropped-by-ack": "The producer waits for the leader alone (acks=1), the default of many clients, and the " +
+			"leader fails: set acks=all (in sarama Producer.RequiredAcks: WaitForAll). Or something deleted the record " +
+			"after it was acknowledged: a retention time, a compaction, or a clean-up of the dead-letter topic.",
 	}
 }
 

@@ -282,8 +282,17 @@ func (c *noLoss) dropped(number int32, r *record) bool {
 	}
 	if l := c.w.letters.of(number); c.dlqAudited && l != nil && l.acked > 0 && len(c.w.foundOf.of(number)) == 0 {
 		c.saw("dropped-by-ack", c.w.about(number, 0, endless, func() string {
+			if l.lost {
+				return "its dead letter was acknowledged by the leader alone (acks=1), which failed before another broker had it"
+			}
 			return "its dead letter was acknowledged, but the audit found none in the dead-letter topic"
 		}, moment{history.KindProduceResponse, c.w.letterAcked(r)}))
+		return true
+	}
+	if kept := c.w.copies[number]; kept != nil && kept.lost > max(c.w.lastTerminal(r), kept.handedOn) {
+		c.saw("dropped-by-ack", c.w.about(number, 0, kept.lost, func() string {
+			return "its retry copy was acknowledged by the leader alone (acks=1), which failed before another broker had it"
+		}, moment{history.KindProduceResponse, kept.lost}))
 		return true
 	}
 	return false

@@ -373,6 +373,8 @@ type copies struct {
 	// handedOn is the creation time of the latest acknowledged retry copy, which took the obligation over from the
 	// positions before it.
 	handedOn time.Duration
+	// lost is when the latest one was acknowledged by a leader that failed before another broker had it.
+	lost time.Duration
 	// asked holds the requests of idempotent producers for retry copies, without repeats; latest is the time of the
 	// latest request of any. unplaced is the number of requests for retry copies whose answer did not show where the
 	// copy is, or that there is none.

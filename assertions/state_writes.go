@@ -59,6 +59,8 @@ type deadLettered struct {
 	acked       uint16
 	// forged counts the writes that a fault refused in place of the broker: they failed, but left no copy behind.
 	forged uint16
+	// lost: one was acknowledged by a leader that failed before another broker had it.
+	lost bool
 	// distinct counts the writes that were carried out and are not an idempotent repeat of the previous write.
 	distinct uint16
 	// last is the latest write that was carried out. A producer that begins a new epoch restarts its sequence numbers.
@@ -275,9 +277,10 @@ func (w *state) answerWrite(e *history.Event) {
 		one.more--
 		w.writes[key] = one
 	}
-	stored := e.Code == 0 && !e.Flags.Has(history.Forged)
+	accepted := e.Code == 0 && !e.Flags.Has(history.Forged)
+	stored := accepted && !e.Flags.Has(history.Unreplicated)
 	one.silent = e.Flags.Has(history.Withheld)
-	one.passed = stored && !one.silent
+	one.passed = accepted && !one.silent
 	w.oneWrite = one
 	w.write = &w.oneWrite
 	r := w.record(e.Record)
@@ -328,6 +331,7 @@ func (w *state) answerLetter(e *history.Event, r *record, one *write, stored boo
 		w.failedWrite(r)
 	}
 	l.acked = bump(l.acked)
+	l.lost = l.lost || e.Flags.Has(history.Unreplicated)
 	if w.letterAcked(r) < 0 {
 		w.keepSeldom(r).letterAcked = history.StampOf(e.Time)
 	}
@@ -352,11 +356,14 @@ func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool
 	if stored {
 		w.copied(e.Record, r, copied{place{e.Topic, e.Partition, e.Offset}, one.first, true})
 	}
-	if stored && e.Offset >= 0 || e.Flags.Has(history.Forged) {
+	if stored && e.Offset >= 0 || e.Flags&(history.Forged|history.Unreplicated) != 0 {
 		c.unplaced--
 	}
 	if one.passed {
 		c.handedOn = max(c.handedOn, one.first)
+	}
+	if e.Flags.Has(history.Unreplicated) {
+		c.lost = e.Time
 	}
 	if one.life != r.lives {
 		return
@@ -372,7 +379,7 @@ func (w *state) answerRetry(e *history.Event, r *record, one *write, stored bool
 func (w *state) copiesOf(number int32) *copies {
 	c := w.copies[number]
 	if c == nil {
-		c = &copies{handedOn: never, latest: never}
+		c = &copies{handedOn: never, latest: never, lost: never}
 		w.copies[number] = c
 	}
 	return c

@@ -634,5 +634,6 @@ func answer(e *history.Event) string {
 		text = "refused with " + errorName(e.Code)
 	}
 	text += flagged(e.Flags, history.Forged, " by a fault in the broker's place")
+	text += flagged(e.Flags, history.Unreplicated, " by the leader alone (acks=1), which then fails")
 	return text + flagged(e.Flags, history.Withheld, ", but the answer is withheld")
 }

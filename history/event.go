@@ -47,7 +47,7 @@ const (
 	// ProducerEpoch, Sequence (None without idempotence); Flags InTransaction. A client's retry is a new Op.
 	KindProduceRequest
 	// ProduceResponse: the broker's response, stamped before it was written to the instance. Op, Code, Offset; Flags
-	// Withheld, Forged as above, NotLibrdkafka. The fields of the request are repeated.
+	// Withheld, Forged as above, NotLibrdkafka, Unreplicated. The fields of the request are repeated.
 	KindProduceResponse
 
 	// TxnEndRequest: an EndTxn request, stamped after it was read. It decides whether this producer's InTransaction
@@ -300,6 +300,9 @@ const (
 	NotLibrdkafka
 	// Marker: the dead letter of a transaction marker, which no consumer should be given (KIP-98).
 	Marker
+	// Unreplicated: a fault acknowledged the write as a leader does that alone has it (acks=1) and then fails. No broker
+	// has it.
+	Unreplicated
 )
 
 // Has reports whether all flags in g are set.

@@ -259,13 +259,13 @@ func TestFlagsInWords(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers",
 		Polled: "polled", Repeated: "repeated", Refusable: "refusable", OtherGroup: "other-group",
-		NotLibrdkafka: "not-librdkafka", Marker: "marker", 1 << 31: "bit 31",
+		NotLibrdkafka: "not-librdkafka", Marker: "marker", Unreplicated: "unreplicated", 1 << 31: "bit 31",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%b: %q, want %q", flags, got, want)
 		}
 	}
-	if flagName(15) != "" || Marker != 1<<14 {
+	if flagName(16) != "" || Unreplicated != 1<<15 {
 		t.Error("a flag was added without its word")
 	}
 }

@@ -51,7 +51,7 @@ func (k Kind) String() string {
 func flagName(bit int) string {
 	names := [...]string{
 		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected",
-		"failure-headers", "polled", "repeated", "refusable", "other-group", "not-librdkafka", "marker",
+		"failure-headers", "polled", "repeated", "refusable", "other-group", "not-librdkafka", "marker", "unreplicated",
 	}
 	if bit < len(names) {
 		return names[bit]

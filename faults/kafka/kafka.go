@@ -17,7 +17,7 @@ import (
 )
 
 // Kafka acts on requests that the tap sees. Exactly one of Error, DelayRequest, DelayResponse, DropRequest,
-// DropResponse, Close, Throttle is set; the other fields say which requests match, and all of them must.
+// DropResponse, Close, LeaderLoss, Throttle is set; the other fields say which requests match, and all of them must.
 type Kafka struct {
 	// API is Kafka's name of the request.
 	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId,enum=ShareGroupHeartbeat,enum=ShareFetch,enum=ShareAcknowledge"`
@@ -51,6 +51,9 @@ type Kafka struct {
 	DropResponse bool `json:"drop_response,omitempty"`
 	// Close closes the client's connection in place of passing the request on.
 	Close bool `json:"close,omitempty"`
+	// LeaderLoss: the leader fails before another broker has the write. A write that waits for the leader alone (acks=1)
+	// is acknowledged and lost, one that waits for all replicas finds its connection closed.
+	LeaderLoss bool `json:"leader_loss,omitempty"`
 	// Throttle is written into the answer's throttle_time_ms, as a broker does that enforces a quota (KIP-219: the
 	// client waits). Clients that use earlier versions of the API do not wait; for them the answer is held that long.
 	Throttle units.Duration `json:"throttle,omitempty"`
@@ -188,6 +191,18 @@ func losses() []action {
 				"never, a consumer that ends with its connection.",
 			Effects: []string{"connections closed"}, Keys: keys("kafka.close"),
 			Example: "{at: 1s, for: 2s, kafka: {api: Fetch, every_nth: 5, close: true}}"},
+	}, {
+		Blocks: true,
+		What:   func(*Kafka) string { return "lost with the leader" },
+		Entry: faults.Entry{Name: "kafka.leader_loss", Summary: "A leader fails before others have what it wrote.", Made: made,
+			Does: "A write that waits for the leader alone (acks=1) is acknowledged, and no broker has it. One that waits for " +
+				"nothing (acks=0) is lost. Where the client waits for all replicas (acks=all), nothing is acknowledged: its " +
+				"connection is closed.",
+			Shows: "A correct consumer waits for all replicas, and writes again. Bugs: a producer of dead letters or retry " +
+				"copies with acks=1 or acks=0, the default of many clients.",
+			Effects: []string{"writes acknowledged and lost", "requests dropped", "connections closed"},
+			Keys:    keys("kafka.leader_loss"),
+			Example: "{at: 1s, for: 500ms, kafka: {api: Produce, topic: dlq, leader_loss: true}}"},
 	}, {
 		What: func(k *Kafka) string { return fmt.Sprintf("throttled by %s", k.Throttle) },
 		Entry: faults.Entry{Name: "kafka.throttle", Summary: "The broker enforces a quota.", Made: made,
@@ -333,6 +348,7 @@ func (k *Kafka) Validate(setting faults.Setting) []faults.Defect {
 	_, defects := faults.CheckActions(actions(), k)
 	return slices.Concat(defects, k.unmade(setting), k.error(),
 		faults.AtIf(k.Probability <= 0, "/probability", "at 0%% this fault could have no effect"),
+		faults.AtIf(k.LeaderLoss && k.API != apiProduce, "/api", "only a Produce can be lost with its leader: api: Produce"),
 		faults.AtIf(k.Nth > 0 && k.EveryNth > 0, "/every_nth",
 			"nth and every_nth exclude each other: nth selects one request, every_nth every n-th request"),
 		k.topic(setting), k.partition(setting), k.group(setting), k.throttle(),

@@ -488,6 +488,45 @@ func TestThrottledAnswersOfOldVersionsAreHeld(t *testing.T) {
 	checkEffects(t, "Produce 5", s.log.effects(), []string{"responses throttled"})
 }
 
+// What becomes of a write whose leader fails depends on the acknowledgement that its client waits for.
+func TestWritesAreLostWithTheirLeader(t *testing.T) {
+	for acks, want := range map[int16]string{-1: "connections closed", 0: "requests dropped",
+		1: "writes acknowledged and lost"} {
+		s := newStage(t)
+		heal := s.inject(Kafka{API: "Produce", Topic: "dlq", LeaderLoss: true})
+		client, request := s.dial(), one("Produce").(*kmsg.ProduceRequest)
+		what := fmt.Sprintf("acks=%d", acks)
+		request.Acks = acks
+		client.send(request)
+		answers := s.log.of(history.KindProduceResponse)
+		switch acks {
+		case -1:
+			client.ended(what)
+		case 0:
+			client.silent(what)
+			wait.Until(t, "the fault to begin", s.hit)
+		case 1:
+			response, err := client.answer(request, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := response.(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+			if answers = s.log.of(history.KindProduceResponse); got.ErrorCode != 0 || got.BaseOffset != -1 ||
+				len(answers) != 1 || answers[0].Flags != history.Unreplicated || answers[0].Offset != history.None {
+				t.Errorf("the client was told %+v, recorded is %+v", got, answers)
+			}
+		}
+		if acks != 1 && len(answers) > 0 {
+			t.Errorf("%s: an answer was recorded: %+v", what, answers)
+		}
+		heal()
+		if s.reached(request.Key()) > 0 {
+			t.Errorf("%s: the broker saw the write", what)
+		}
+		checkEffects(t, what, s.log.effects(), []string{want})
+	}
+}
+
 func checkAnswer(t *testing.T, what, action string, response kmsg.Response) {
 	t.Helper()
 	refused := false

@@ -19,6 +19,8 @@ type rule struct {
 	match  match
 	action tap.Action // Matches, Effect and Done are set for each request
 	name   string     // of the error
+	// leaderLoss: the action depends on the acknowledgement that the client waits for.
+	leaderLoss bool
 
 	healed chan struct{}
 
@@ -33,7 +35,7 @@ type rule struct {
 func newRule(spec Kafka, topics []history.Topic, active faults.Active) (*rule, error) {
 	healed := make(chan struct{})
 	r := &rule{
-		active: active, name: spec.Error, healed: healed, idle: make(chan struct{}),
+		active: active, name: spec.Error, leaderLoss: spec.LeaderLoss, healed: healed, idle: make(chan struct{}),
 		action: tap.Action{
 			DelayRequest: spec.DelayRequest.D(), Delay: spec.DelayResponse.D(), DropRequest: spec.DropRequest,
 			Drop: spec.DropResponse, Close: spec.Close, Throttle: spec.Throttle.D(), Healed: healed,
@@ -58,6 +60,16 @@ func (r *rule) act(x *tap.Exchange) (action tap.Action, hit bool) {
 	}
 	instance := x.Instance
 	action = r.action
+	if r.leaderLoss {
+		switch x.Acks() {
+		case 0:
+			action.DropRequest = true
+		case 1:
+			action.Lose = true
+		default:
+			action.Close = true
+		}
+	}
 	action.Done = r.end
 	action.Effect = func(effect tap.Effect, held time.Duration) { r.note(effect, held, instance) }
 	if r.match.topics != nil {
@@ -75,6 +87,7 @@ func (r *rule) note(effect tap.Effect, held time.Duration, instance int) {
 		tap.EffectDelayed:        "responses delayed",
 		tap.EffectRequestDropped: "requests dropped",
 		tap.EffectDropped:        "responses dropped",
+		tap.EffectLost:           "writes acknowledged and lost",
 		tap.EffectClosed:         "connections closed",
 		tap.EffectThrottled:      "responses throttled",
 	}[effect]

@@ -16,8 +16,8 @@ import (
 // goes with them.
 func Suite() []string {
 	return []string{
-		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "transient-downstream", "consumer-kill",
-		"consumer-rolling-restart", "stop-while-dlq-refuses", "scale-up-and-down", "offset-gaps",
+		"smoke", "poison-mix", "hostile-payloads", "dlq-publish-failure", "dlq-leader-loss", "transient-downstream",
+		"consumer-kill", "consumer-rolling-restart", "stop-while-dlq-refuses", "scale-up-and-down", "offset-gaps",
 	}
 }
 

@@ -87,6 +87,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"marked-before-letter", "dlq-publish-failure", "commit-after-dlq"},
 			{"goroutine-per-message", "transient-downstream", "commit-after-outcome"},
 			{"newest-by-default", "consumer-kill", "no-loss: stalled"},
+			{"acks-by-default", "dlq-leader-loss", "no-loss: dropped-by-ack"},
 		},
 		"kafka-python/subject.yaml": {
 			{"", "broker-loss", ""},
@@ -110,6 +111,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "malformed-records", ""},
 			{"unreadable-logged", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
 		},
+		"aiokafka/subject.yaml": {{"acks-by-default", "dlq-leader-loss", "no-loss: dropped-by-ack"}},
 		"aiokafka/subjects/halts-ends.yaml": {
 			{"", "malformed-records", ""},
 			{"auto-commit-at-stop", "malformed-records", "commit-after-outcome: commit-past-unfinished"},

@@ -180,7 +180,7 @@ func kafkaTemplates() []template {
 		rule("close", "Fetch", "every_nth: 3, close: true", fetches),
 		rule("close", "OffsetCommit", "every_nth: 2, close: true", commits),
 		rule("throttle", "Fetch", "throttle: 100ms", fetches),
-		rule("throttle", "Produce", "throttle: 100ms", nil),
+		rule("leader_loss", "Produce", "topic: dlq, probability: 50%, leader_loss: true", nil),
 		rule("error", "TxnOffsetCommit", "error: COORDINATOR_LOAD_IN_PROGRESS", transactional),
 		rule("error", "EndTxn", "every_nth: 2, error: CONCURRENT_TRANSACTIONS", transactional),
 		rule("drop_response", "EndTxn", "probability: 30%, drop_response: true", transactional),

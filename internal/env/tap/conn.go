@@ -262,7 +262,7 @@ func (c *conn) request(fr *frame) error {
 // unanswered settles the action on a request that gets no response to hold, drop or change.
 func (c *conn) unanswered(p *pending) {
 	if p.forged != nil {
-		p.action.took(EffectAnswered, 0)
+		p.action.answered()
 	}
 	p.action.done()
 }
@@ -368,7 +368,7 @@ func (c *conn) advance() error {
 
 func (c *conn) answerLocally(p *pending) error {
 	out := encodeResponse(p.header, p.forged)
-	p.action.took(EffectAnswered, 0)
+	p.action.answered()
 	defer p.action.done()
 	return c.deliver(p, p.forged, out, history.Forged)
 }
@@ -417,7 +417,7 @@ func (c *conn) response(fr *frame) error {
 	case p.altered && p.action.Throttle > 0:
 		p.action.took(EffectThrottled, p.action.Throttle)
 	case p.altered, p.forged != nil:
-		p.action.took(EffectAnswered, 0)
+		p.action.answered()
 	}
 	if p.action.Drop {
 		c.silence(p)

@@ -118,6 +118,15 @@ func (x *Exchange) Writes() (writes []history.Event, answered bool) {
 	return writes, x.produce.acks != 0
 }
 
+// Acks returns how many replicas a Produce waits for: 0 for none, 1 for the leader, -1 for all that are in sync.
+func (x *Exchange) Acks() int16 {
+	request, err := x.Request()
+	if produce, ok := request.(*kmsg.ProduceRequest); err == nil && ok {
+		return produce.Acks
+	}
+	return -1
+}
+
 // Partitions returns the partitions or topics of a Produce, Fetch, OffsetCommit, TxnOffsetCommit or Metadata,
 // nothing for other requests. A Fetch in a session (KIP-227) names only changes. For it, Partitions returns
 // everything that the broker will answer for, as far as it belongs to the run's topics.
@@ -229,6 +238,8 @@ const (
 	EffectDelayed
 	// EffectDropped says that the response was withheld.
 	EffectDropped
+	// EffectLost says that the write was acknowledged and lost.
+	EffectLost
 	// EffectClosed says that the connection was closed: either instead of passing the request on, or because a request
 	// or response on it had been lost and the fault is now healed.
 	EffectClosed
@@ -240,7 +251,7 @@ const (
 	EffectThrottled
 )
 
-// Action sets what happens to a request. The zero Action passes it on. At most one of Code, DelayRequest, Delay,
+// Action sets what happens to a request. The zero Action passes it on. At most one of Code, Lose, DelayRequest, Delay,
 // DropRequest, Drop, Close and Throttle is set.
 type Action struct {
 	// Code answers with this Kafka error code in the broker's place: Produce, Fetch, OffsetCommit and TxnOffsetCommit
@@ -250,7 +261,9 @@ type Action struct {
 	// can name brokers; the tap then alters the answer. A request with acks=0 is swallowed, because it gets no answer.
 	// Requests that cannot be refused in their version pass.
 	Code int16
-	// Matches limits Code to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of
+	// Lose answers a Produce as if it was stored. The broker does not see it.
+	Lose bool
+	// Matches limits Code and Lose to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of
 	// a Metadata. The others get the broker's answer. nil matches all.
 	Matches func(Partition) bool
 	// DelayRequest holds the request before the broker sees it, together with all later requests on the connection.
@@ -285,6 +298,15 @@ func (a *Action) took(effect Effect, held time.Duration) {
 	}
 }
 
+// answered reports that the request was answered in the broker's place.
+func (a *Action) answered() {
+	if a.Lose {
+		a.took(EffectLost, 0)
+		return
+	}
+	a.took(EffectAnswered, 0)
+}
+
 func (a *Action) done() {
 	if a.Done != nil {
 		a.Done()
@@ -302,7 +324,7 @@ func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	x.produce, _ = p.seen.(*produceSeen)
 	p.action = c.tap.Interceptor.Intercept(x)
 	switch {
-	case p.action.Code != 0:
+	case p.action.Code != 0, p.action.Lose:
 		return c.refuse(p, fr, x)
 	case p.action.Throttle > 0 && waitsIfTold(p.key, p.version):
 		p.alter = throttle(p.action.Throttle)
@@ -312,7 +334,7 @@ func (c *conn) intercept(p *pending, fr *frame, request kmsg.Request) []byte {
 	return fr.data
 }
 
-// refuse prepares the answer with an error code.
+// refuse prepares the answer with an error code, or with none to a write that is lost.
 func (c *conn) refuse(p *pending, fr *frame, x *Exchange) []byte {
 	decoded, err := x.Request()
 	if err != nil {

@@ -245,11 +245,14 @@ func (s *produceSeen) answered(c *conn, response kmsg.Response, at time.Duration
 				e.Offset = answer.BaseOffset + int64(index)
 			}
 			e.Flags |= flags
-			if s.other && e.Code != 0 {
-				e.Flags |= history.NotLibrdkafka
-			}
 			if p.forged {
 				e.Flags |= history.Forged
+			}
+			if e.Flags.Has(history.Forged) && e.Code == 0 {
+				e.Flags ^= history.Forged | history.Unreplicated
+			}
+			if s.other && e.Code != 0 {
+				e.Flags |= history.NotLibrdkafka
 			}
 		})
 	})

@@ -226,7 +226,8 @@ async def main():
     )
     # The producer refuses a record that has neither key nor value, before it serializes: so it is given the whole message for both.
     producer = AIOKafkaProducer(
-        bootstrap_servers=servers, acks="all", key_serializer=lambda message: message.key, value_serializer=lambda message: message.value
+        bootstrap_servers=servers, acks=1 if PLANTED_BUG == "acks-by-default" else "all",
+        key_serializer=lambda message: message.key, value_serializer=lambda message: message.value,
     )
     await producer.start()
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=1)) as session:

@@ -35,6 +35,7 @@ const (
 	markedBeforeLetter    = "marked-before-letter"
 	goroutinePerMessage   = "goroutine-per-message"
 	newestByDefault       = "newest-by-default"
+	acksByDefault         = "acks-by-default"
 	registryErrorIsPoison = "registry-error-is-poison"
 )
 
@@ -46,7 +47,9 @@ func main() {
 	if os.Getenv("PLANTED_BUG") != newestByDefault {
 		config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	}
-	config.Producer.RequiredAcks = sarama.WaitForAll
+	if os.Getenv("PLANTED_BUG") != acksByDefault {
+		config.Producer.RequiredAcks = sarama.WaitForAll
+	}
 	config.Producer.Return.Successes = true // a SyncProducer needs it
 	brokers := strings.Split(os.Getenv("KAFKA_BROKERS"), ",")
 	client, err := sarama.NewConsumerGroup(brokers, os.Getenv("KAFKA_GROUP"), config)
