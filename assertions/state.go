@@ -121,6 +121,8 @@ type state struct {
 	unread []Open
 	// renamed: the group that reads the input is not the contract's.
 	renamed bool
+	// lacking are topics that do not exist, and that the subject asked for without writing a dead letter.
+	lacking string
 	earlier map[place]bool // where audits before the last found dead letters; made on demand
 	store   *storeState
 	// outputs is nil if attempts are not writes to an output topic.

@@ -60,17 +60,22 @@ func (w *state) otherGroup() (why, do string) {
 
 // notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
 // unknown; or a call for several records, whose attempts cannot be told; or that the subject never came to a call; or
-// that its group has another name than the contract says.
+// that its group, or its dead-letter topic, has another name than the contract says.
 func (w *state) notRead(e *history.Event) {
-	if e.Code == history.None && e.N > 0 {
+	ofRun := e.Code == history.None && e.Instance < 0
+	switch {
+	case e.Code == history.None && e.N > 0:
 		w.calls.batched[e.Instance] = true
+		return
+	case ofRun && w.role(e.Topic) == history.RoleDLQ:
+		w.lacksTopics(e)
 		return
 	}
 	one := Open{What: "anything that such requests bear on"}
 	switch {
-	case e.Code == history.None && e.Instance < 0 && e.Topic >= 0:
+	case ofRun && e.Topic >= 0:
 		one, w.renamed = w.otherName(e), true
-	case e.Code == history.None && e.Instance < 0:
+	case ofRun:
 		one.What, one.Why = "anything that needs attempts", e.Text
 		one.Do = "have the service trust {{.CAFile}}, by the settings of its client, and call https://"
 	case e.Code == history.None:
@@ -92,6 +97,21 @@ func (w *state) notRead(e *history.Event) {
 	}
 }
 
+// lacksTopics notes that the subject asked for topics that do not exist. If it has written no dead letter, although
+// records failed for good, its dead letters go to one of them, or it waits for one before it writes them.
+func (w *state) lacksTopics(e *history.Event) {
+	if len(w.letters.values) > 0 || !w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
+		return
+	}
+	w.lacking = e.Text
+	w.unread = append(w.unread, Open{
+		What: "what becomes of records that fail",
+		Why: fmt.Sprintf("the consumer asked for topics that do not exist (%s), and wrote nothing to %s", e.Text,
+			w.topicName(e.Topic)),
+		Do: "correct dlq.topic in the contract, or retry_topics, if such a topic is meant; name others under topics",
+	})
+}
+
 // hidden says what the history does not show of the run, "" if it shows everything.
 func (j *judge) hidden() string {
 	switch {
@@ -101,6 +121,8 @@ func (j *judge) hidden() string {
 		return "what ended the run disturbed the subject, too"
 	case j.state.renamed:
 		return "the group that the subject reads with was not observed"
+	case j.state.lacking != "":
+		return "the subject asked for topics that do not exist (" + j.state.lacking + ")"
 	case len(j.state.unread) > 0:
 		return "the subject made requests that dlqbench does not read"
 	}

@@ -59,6 +59,19 @@ func elsewhere(b *builder, group string) *builder {
 	return b
 }
 
+// misnamed is a run whose subject asked for a topic that does not exist. The planned outcome of its record is given.
+func misnamed(b *builder, planned history.Outcome, more func(*builder)) *builder {
+	b.begin().send(0).fails(0, 3)
+	at := slices.IndexFunc(b.events, func(e history.Event) bool { return e.Kind == history.KindSend })
+	b.events[at].Outcome = planned
+	more(b)
+	b.wait(time.Minute).drain()
+	e := b.event(history.KindUnreadable)
+	e.Code, e.Topic, e.Text = history.None, dlq, "in.DLT"
+	b.put(e)
+	return b
+}
+
 // together has two instances, which join no group, fetch the first record in turns.
 func together(b *builder, turns int, every time.Duration) *builder {
 	b.phase(history.PhaseSetup).up().as(1, 0).up().as(0, 0).phase(history.PhaseWarmup).phase(history.PhaseSteady)
@@ -134,6 +147,16 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return elsewhere(b, "shop").done()
 		}, Inconclusive, "with the group shop, and its contract names the group r, which read nothing; write group: shop in " +
 			"the contract"},
+		{"the dead-letter topic has another name than the contract says", func(b *builder) history.Source {
+			return misnamed(b, history.OutcomeExhausted, func(*builder) {}).done()
+		}, Inconclusive, "the consumer asked for topics that do not exist (in.DLT), and wrote nothing to in.dlq; correct " +
+			"dlq.topic in the contract"},
+		{"a topic is asked for that does not exist, and dead letters are written", func(b *builder) history.Source {
+			return misnamed(b, history.OutcomeExhausted, func(b *builder) { b.letter(0).send(1).fails(1, 3) }).done()
+		}, Fail, "no-loss is violated: stalled"},
+		{"a topic is asked for that does not exist, and no dead letters are due", func(b *builder) history.Source {
+			return misnamed(b, history.OutcomeTransient, func(*builder) {}).done()
+		}, Fail, "no-loss is violated: stalled"},
 		{"the consumer appends to the group's name", func(b *builder) history.Source {
 			return elsewhere(b, "r-server").done()
 		}, Inconclusive, `the consumer adds -server to the name that it is given: give it {{.RunID}}, and write group: ` +

@@ -103,12 +103,21 @@ func (r *run) noteOtherGroup() {
 	r.live.Record(e)
 }
 
-// warnOfMissingTopics logs which topics the subject asked for in vain. It may have failed because of them.
-func (r *run) warnOfMissingTopics() {
-	if names := r.tap.Missing(); len(names) > 0 {
-		r.options.Log.Warn().Strs("topics", names).Msg("the consumer asked for topics that do not exist, and its client " +
-			"waits for them: correct their names, or name them under topics in subject.yaml")
+// noteMissingTopics notes which topics the subject asked for in vain. It may have failed because of them.
+func (r *run) noteMissingTopics() {
+	names := r.tap.Missing()
+	if len(names) == 0 {
+		return
 	}
+	r.options.Log.Warn().Strs("topics", names).Msg("the consumer asked for topics that do not exist, and its client " +
+		"waits for them: correct their names, or name them under topics in subject.yaml")
+	letters := slices.IndexFunc(r.header.Topics, func(t history.Topic) bool { return t.Role == history.RoleDLQ })
+	if letters < 0 {
+		return
+	}
+	e := history.New(history.KindUnreadable, r.clock.Now())
+	e.Code, e.Topic, e.Text = history.None, int16(letters), strings.Join(names, ", ")
+	r.live.Record(e)
 }
 
 // committedBy returns the committed offsets of one group.

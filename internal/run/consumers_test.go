@@ -55,7 +55,7 @@ func TestMissingTopicsAreTold(t *testing.T) {
 		if _, err := subject.Metadata(t.Context(), topic); err != nil {
 			t.Fatal(err)
 		}
-		r.warnOfMissingTopics()
+		r.noteMissingTopics()
 	}
 	if got := said.String(); strings.Contains(got, "orders") || !strings.Contains(got, "outbox") {
 		t.Errorf("said %q", got)

@@ -134,7 +134,7 @@ func (r *run) stopAndAudit(ctx context.Context) error {
 	}
 	r.warnOfStrays()
 	r.noteOtherGroup()
-	r.warnOfMissingTopics()
+	r.noteMissingTopics()
 	r.busy("reading the topics to their ends", 0)
 	auditing, cancel := graced(ctx, auditLimit)
 	defer cancel()
