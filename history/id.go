@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"hash/crc32"
 	"sort"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -61,7 +62,8 @@ type IDs struct {
 	numbers *numberIDs
 	// finders find the first id in data, each in one of the ways in which ids may be written. The likeliest come first.
 	finders []func(data []byte) (seq int32, found bool)
-	// values are the records that are known by their values, by the xxHash64 of these.
+	// values are the records that are known by their values, by the xxHash64 of these. mu guards it.
+	mu     sync.RWMutex
 	values map[uint64]int32
 }
 
@@ -149,15 +151,20 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 	return 0, false
 }
 
-// KnowValues says which records have values without an id that no other record has, by the xxHash64 of these values. It
-// must be called before the ids are used.
-func (ids *IDs) KnowValues(values map[uint64]int32) { ids.values = values }
+// KnowValue says that record seq has this value, which holds no id and is no other record's.
+func (ids *IDs) KnowValue(value []byte, seq int32) {
+	ids.mu.Lock()
+	defer ids.mu.Unlock()
+	if ids.values == nil {
+		ids.values = map[uint64]int32{}
+	}
+	ids.values[xxhash.Sum64(value)] = seq
+}
 
 // OfValue returns the sequence number of the record that is known by this value.
 func (ids *IDs) OfValue(value []byte) (seq int32, found bool) {
-	if len(ids.values) == 0 || len(value) == 0 {
-		return 0, false
-	}
+	ids.mu.RLock()
+	defer ids.mu.RUnlock()
 	seq, found = ids.values[xxhash.Sum64(value)]
 	return seq, found
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -46,6 +48,34 @@ func TestDamagedIDIsNotFound(t *testing.T) {
 				t.Fatalf("byte %d bit %d flipped, still found as %d", i, bit, seq)
 			}
 		}
+	}
+}
+
+func TestRecordsAreKnownByTheirValues(t *testing.T) {
+	ids := NewIDs("run")
+	for seq, value := range []string{"no id", "none either"} {
+		if _, found := ids.OfValue([]byte(value)); found {
+			t.Errorf("%q is known already", value)
+		}
+		ids.KnowValue([]byte(value), int32(seq))
+	}
+	for value, want := range map[string]int32{"no id": 0, "none either": 1, "no ID": -1, "no id ": -1, "": -1} {
+		if seq, found := ids.OfValue([]byte(value)); found != (want >= 0) || found && seq != want {
+			t.Errorf("%q is of record %d, %v; want %d", value, seq, found, want)
+		}
+	}
+	var sending sync.WaitGroup // the tap looks up values while the workload sends others
+	sending.Go(func() {
+		for seq := range int32(1000) {
+			ids.KnowValue(strconv.AppendInt(nil, int64(seq), 10), seq)
+		}
+	})
+	for range 1000 {
+		ids.OfValue([]byte("999"))
+	}
+	sending.Wait()
+	if seq, found := ids.OfValue([]byte("999")); !found || seq != 999 {
+		t.Errorf("the last value is of record %d, %v", seq, found)
 	}
 }
 

@@ -95,10 +95,15 @@ func TestWhatADeadLetterHoldsIsItsRecord(t *testing.T) {
 	}
 }
 
-// A dead letter without the record's headers names no id where the value can't be read.
-func TestRecordsAreFoundByTheirValues(t *testing.T) {
+// A dead letter is that of the record that the header made for it names, then its value or key, then any header. One
+// without the record's headers names no id where the value can't be read.
+func TestRecordsAreFound(t *testing.T) {
 	ids := history.NewIDs("run")
-	ids.KnowValues(map[uint64]int32{workload.HashBytes([]byte("garbage")): 3})
+	header := func(name string, seq int32) kgo.RecordHeader {
+		return kgo.RecordHeader{Key: name, Value: []byte("of " + ids.Token(seq))}
+	}
+	own, cause := header(history.IDHeader, 6), header("cause", 8)
+	ids.KnowValue([]byte("garbage"), 3)
 	for _, one := range []struct {
 		record kgo.Record
 		want   int32
@@ -106,6 +111,10 @@ func TestRecordsAreFoundByTheirValues(t *testing.T) {
 	}{
 		{kgo.Record{Value: []byte("garbage")}, 3, true},
 		{kgo.Record{Value: []byte("garbage"), Key: []byte(ids.Token(5))}, 5, true},
+		{kgo.Record{Value: []byte("garbage"), Headers: []kgo.RecordHeader{cause}}, 8, true},
+		{kgo.Record{Value: []byte(ids.Token(4)), Key: []byte(ids.Token(5)), Headers: []kgo.RecordHeader{cause, own}}, 6, true},
+		{kgo.Record{Value: []byte(ids.Token(4)), Key: []byte(ids.Token(5)), Headers: []kgo.RecordHeader{cause}}, 4, true},
+		{kgo.Record{Key: []byte(ids.Token(5)), Headers: []kgo.RecordHeader{cause}}, 5, true},
 		{kgo.Record{Value: []byte("other")}, 0, false},
 		{kgo.Record{}, 0, false},
 	} {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/subject"
-	"github.com/dlqbench/dlqbench/internal/env/workload"
 	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -58,7 +57,6 @@ func prepareAnywhere(options Options) (_ *run, err error) {
 		return nil, err
 	}
 	r.ids = r.header.IDs()
-	r.ids.KnowValues(workload.GarbageValues(r.plan))
 	if err := r.keepInputs(); err != nil {
 		return nil, environment("preparing the run directory", err)
 	}

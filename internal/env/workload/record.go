@@ -108,7 +108,8 @@ func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, n
 	return b
 }
 
-// build returns record seq of the plan, sent at the given wall-clock time.
+// build returns record seq of the plan, sent at the given wall-clock time. If its value has no id and is no other
+// record's, copies of the record are recognised by the value from now on.
 func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *outgoing {
 	record := b.slabs.next()
 	record.seq, record.flags = seq, 0
@@ -127,6 +128,9 @@ func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *outg
 	default:
 		room := max(int(planned.Size), smallestValue)
 		record.Value = b.slabs.take(room, func(dst []byte) []byte { return b.appendValue(dst, seq, planned, sentAt) })
+	}
+	if planned.Garbage || b.samples == nil && planned.Malformed.Unreadable() { // malformed samples are alike
+		b.ids.KnowValue(record.Value, seq)
 	}
 	record.Headers = b.headersOf(seq, planned)
 	return record
@@ -207,17 +211,17 @@ const (
 )
 
 // appendValue appends the record's JSON, filled up to the planned size (without padding it is shorter than
-// smallestValue).
+// smallestValue). The number comes before the id, so that values which are cut off within the id differ.
 func (b *builder) appendValue(dst []byte, seq int32, planned *plan.Record, sentAt time.Time) []byte {
 	start := len(dst)
-	dst = append(dst, `{"id":"`...)
-	dst = append(dst, b.id...)
-	dst = append(dst, `","seq":`...)
+	dst = append(dst, `{"seq":`...)
 	dst = strconv.AppendInt(dst, int64(seq), 10)
+	dst = append(dst, `,"id":"`...)
+	dst = append(dst, b.id...)
 	if planned.Key == history.None {
-		dst = append(dst, `,"key":null`...)
+		dst = append(dst, `","key":null`...)
 	} else {
-		dst = append(dst, `,"key":"`...)
+		dst = append(dst, `","key":"`...)
 		dst = plan.AppendKey(dst, planned.Key%history.BinaryKey) // JSON is text
 		dst = append(dst, '"')
 	}
@@ -318,21 +322,6 @@ func (b *builder) appendGarbage(dst []byte, seq int32, size int) []byte {
 		dst = append(dst, piece[:min(garbageGap, size-i)]...)
 	}
 	return dst
-}
-
-// GarbageValues returns the records of the plan whose values are garbage, by the xxHash64 of these. A dead letter that
-// has lost the record's headers is recognised by them.
-func GarbageValues(p *plan.Plan) map[uint64]int32 {
-	values := map[uint64]int32{}
-	b := &builder{seed: p.Seed}
-	var value []byte
-	for seq := range p.Records {
-		if planned := &p.Records[seq]; planned.Garbage {
-			value = b.appendGarbage(value[:0], int32(seq), garbageSize(planned))
-			values[HashBytes(value)] = int32(seq)
-		}
-	}
-	return values
 }
 
 func garbageSize(planned *plan.Record) int { return max(int(planned.Size), smallestValue) }

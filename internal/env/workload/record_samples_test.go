@@ -86,6 +86,22 @@ func TestNumbersStayNumbersInRecords(t *testing.T) {
 	}
 }
 
+// Samples that are malformed in the same way are the same, so that their values tell nothing.
+func TestMalformedSamplesAreNotKnownByTheirValues(t *testing.T) {
+	b := sampleBuilder(t, history.IDText, envelopes)
+	for seq, planned := range []plan.Record{{Malformed: samples.Truncated}, {Malformed: samples.NotJSON},
+		{Malformed: samples.WrongType}, {Malformed: samples.MissingField}, {Garbage: true}} {
+		planned.Key = history.SampleKey
+		value := b.build(int32(seq), &planned, time.Now()).Value
+		if _, found := b.ids.OfValue(value); found != planned.Garbage {
+			t.Errorf("%q is known by its value: %v", value, found)
+		}
+		if again := b.build(int32(seq)+100, &planned, time.Now()).Value; (string(again) != string(value)) != planned.Garbage {
+			t.Errorf("%q and %q", value, again)
+		}
+	}
+}
+
 func TestKeysHaveNumbersOfTheirOwn(t *testing.T) {
 	for index, want := range map[int32]int32{
 		history.None: history.None, 7: 7, history.SampleKey + 2: history.SampleKey + 2, history.KeyIsID: history.IDKey + 9,

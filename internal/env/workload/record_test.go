@@ -14,6 +14,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/plan"
+	"github.com/dlqbench/dlqbench/internal/samples"
 )
 
 // TestCanonical checks that a value that passed through any JSON library is recognised, that one with another content
@@ -119,16 +120,33 @@ func TestGarbageIsNoMessage(t *testing.T) {
 	})
 }
 
-// What loses its headers is recognised by its value.
-func TestGarbageIsKnownByItsValue(t *testing.T) {
-	ids, p := history.NewIDs("run"), &plan.Plan{Seed: 9, Records: []plan.Record{
-		{Size: 300}, {Garbage: true, Size: 300}, {Tombstone: true}, {Garbage: true, Size: 20}}}
-	ids.KnowValues(GarbageValues(p))
-	b := newBuilder(ids, p.Seed, "orders", 0)
-	for i := range p.Records {
-		seq, found := ids.OfValue(b.build(int32(i), &p.Records[i], time.Unix(1, 0)).Value)
-		if found != p.Records[i].Garbage || found && seq != int32(i) {
-			t.Errorf("record %d is known as %d, %v", i, seq, found)
+// A copy that has lost its headers is recognised by the id in its value or, if it has none, by the value.
+func TestValuesWithoutAnIDAreKnown(t *testing.T) {
+	for _, form := range []history.IDForm{history.IDText, history.IDUUID, history.IDUUID4, history.IDInt64} {
+		ids := history.NewIDsAs("run", form, 1000)
+		b := newBuilder(ids, 9, "orders", 0)
+		values := map[int32][]byte{}
+		for seq := range int32(100) {
+			kinds := []plan.Record{{Size: 300}, {Tombstone: true}, {Garbage: true, Size: 300}, {Garbage: true, Size: 20},
+				{Malformed: samples.Truncated, Size: 300}, {Malformed: samples.NotJSON, Size: 300},
+				{Malformed: samples.WrongType}, {Malformed: samples.MissingField, Size: 300},
+				{Malformed: samples.OversizedField, Size: 5000}}
+			planned := kinds[int(seq)%len(kinds)]
+			planned.Key = history.None
+			values[seq] = bytes.Clone(b.build(seq, &planned, time.Unix(1, 0)).Value)
+			of, byValue := ids.OfValue(values[seq])
+			in, byID := ids.Find(values[seq])
+			if byID == planned.Unidentified() || byValue != (planned.Unidentified() && !planned.Tombstone) {
+				t.Fatalf("%s: %+v is known by its value: %v, by its id: %v", form, planned, byValue, byID)
+			}
+			if byValue && of != seq || byID && in != seq {
+				t.Fatalf("%s: record %d is taken for %d or %d: %q", form, seq, of, in, values[seq])
+			}
+		}
+		for seq, value := range values { // later records have not taken its place
+			if of, known := ids.OfValue(value); known && of != seq {
+				t.Errorf("%s: record %d is taken for %d: %q", form, seq, of, value)
+			}
 		}
 	}
 }
