@@ -1,8 +1,10 @@
 package learn
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,44 +85,51 @@ func TestRecordsThatComeToTheInputAgain(t *testing.T) {
 	}
 }
 
-// What was guessed before records were sent is put right by their copies, and the other topics stay in the file.
-func TestRetryTopicsByTheirCopies(t *testing.T) {
-	t.Parallel()
+// lookAtShop is the first look at a consumer of the group shop.
+func lookAtShop(t *testing.T) *look {
 	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
 		text: []byte("name: it\nkind: process\ncommand: [it]\ncontract: {group: shop}\n")}
-	var err error
-	if k.subject, err = scenarios.ParseSubject("subject.yaml", k.text); err != nil {
-		t.Fatal(err)
-	}
+	k.subject = must.Get(scenarios.ParseSubject(k.File, k.text))(t)
+	return k
+}
+
+// What was guessed before records were sent is put right by their copies, and the other topics stay in the file. Without
+// any copies, the guess stays.
+func TestRetryTopicsByTheirCopies(t *testing.T) {
+	t.Parallel()
 	retries := []string{"orders-retry", "refunds-retry"}
-	sight := run.Sighting{Groups: []run.JoinedGroup{{Name: "shop", Topics: []string{"orders"}},
-		{Name: "backoffice", Topics: []string{"refunds"}}, {Name: "again", Topics: retries}}}
-	header := history.Header{Topics: []history.Topic{{Name: "orders", Role: history.RoleInput}}}
-	must.Do(t, k.putRetries(retries, listeners{of: "shop", groups: sight.Groups}))
-	s := newSeen()
-	for _, topic := range retries {
-		header.Topics = append(header.Topics, history.Topic{Name: topic, Role: history.RoleRetry})
-	}
-	s.record(0)
-	s.audited(header.Topics[1], nil, history.Event{Record: 0})
-	s.audited(header.Topics[2], nil, history.Event{Record: history.None})
-	if again := must.Get(k.copied(s, sight, header))(t); again {
-		t.Error("it is watched again, though both topics were known")
-	}
-	if have := k.subject.Contract.RetryTopics; !slices.Equal(have, retries[:1]) || !slices.Equal(k.left, retries[1:]) {
-		t.Errorf("retry topics %v, left %v:\n%s", have, k.left, k.text)
-	}
-	if err := k.putOthers(nil); err != nil || !slices.Equal(k.subject.Topics, retries[1:]) {
-		t.Errorf("%v, further topics %v", err, k.subject.Topics)
+	for copies, want := range [][]string{retries, retries[:1]} {
+		k := lookAtShop(t)
+		sight := run.Sighting{Groups: []run.JoinedGroup{{Name: "shop", Topics: []string{"orders"}},
+			{Name: "backoffice", Topics: []string{"refunds"}}, {Name: "again", Topics: retries}}}
+		header := history.Header{Topics: []history.Topic{{Name: "orders", Role: history.RoleInput}}}
+		must.Do(t, k.putRetries(slices.Clone(retries), listeners{of: "shop", groups: sight.Groups}))
+		s := newSeen()
+		for _, topic := range retries {
+			header.Topics = append(header.Topics, history.Topic{Name: topic, Role: history.RoleRetry})
+		}
+		s.record(0)
+		for range copies {
+			s.audited(header.Topics[1], nil, history.Event{Record: 0})
+		}
+		s.audited(header.Topics[2], nil, history.Event{Record: history.None})
+		if again := must.Get(k.copied(s, sight, header))(t); again {
+			t.Error("it is watched again, though both topics were known")
+		}
+		others := retries[len(want):]
+		if have := k.subject.Contract.RetryTopics; !slices.Equal(have, want) || !slices.Equal(k.left, others) {
+			t.Errorf("%d copies: retry topics %v, left %v:\n%s", copies, have, k.left, k.text)
+		}
+		if err := k.putOthers(nil); err != nil || !slices.Equal(k.subject.Topics, others) {
+			t.Errorf("%d copies: %v, further topics %v", copies, err, k.subject.Topics)
+		}
 	}
 }
 
 // A consumer with a topic for each retry, which it reads by a pattern, is watched until no further one is written to.
 func TestRetryTopicsThatContinueOthers(t *testing.T) {
 	t.Parallel()
-	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
-		text: []byte("name: it\nkind: process\ncommand: [it]\ncontract: {group: shop}\n")}
-	k.subject = must.Get(scenarios.ParseSubject(k.File, k.text))(t)
+	k := lookAtShop(t)
 	record := []run.OtherRecord{{Record: 3}}
 	none := []run.OtherRecord{{Record: history.None}}
 	header := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput}}}
@@ -130,13 +139,21 @@ func TestRetryTopicsThatContinueOthers(t *testing.T) {
 			"in.dlt": record, "in.retry.9": none, "in.audit.7": record}}
 		if n == 0 {
 			sight.Read = append(sight.Read, name(1))
-		} else {
-			header.Topics = append(header.Topics, history.Topic{Name: name(n), Role: history.RoleRetry})
 		}
+		for i := len(header.Topics); n > 0 && i <= min(n+1, 4); i++ {
+			header.Topics = append(header.Topics, history.Topic{Name: name(i), Role: history.RoleRetry})
+		}
+		// The retry topics of the other listener would be those without copies.
+		sight.Groups = []run.JoinedGroup{{Name: "shop", Topics: sight.Read}, {Name: "other", Topics: []string{"out"}}}
 		if n < 3 {
 			sight.Others[name(n+2)] = record
 		}
-		again := must.Get(k.copied(newSeen(), sight, header))(t)
+		seen := newSeen()
+		for _, topic := range header.Topics[1:] {
+			seen.record(0)
+			seen.audited(topic, nil, history.Event{Record: 0})
+		}
+		again := must.Get(k.copied(seen, sight, header))(t)
 		var want []string
 		for i := range min(n+2, 4) {
 			want = append(want, name(i+1))
@@ -145,14 +162,47 @@ func TestRetryTopicsThatContinueOthers(t *testing.T) {
 			t.Errorf("look %d: again %v, retry topics %v, want %v", n, again, have, want)
 		}
 	}
+	k.text = append(k.text, "# later\n"...)
+	if again := must.Get(k.copied(newSeen(), run.Sighting{}, header))(t); again ||
+		!bytes.HasSuffix(k.text, []byte("# later\n")) {
+		t.Errorf("again %v; the file is one from before:\n%s", again, k.text)
+	}
+	further := run.Sighting{Read: []string{"in", name(5)}, Others: map[string][]run.OtherRecord{name(6): record}}
+	if again := must.Get(k.copied(newSeen(), further, header))(t); again || len(k.subject.Contract.RetryTopics) != 4 {
+		t.Errorf("again %v, though the file names the retry topics:\n%s", again, k.text)
+	}
+}
+
+func TestNamesThatContinueOthers(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		retries, written, want string
+	}{
+		{"in.retry.1", "in.retry.2 in.retry.10", "in.retry.10 in.retry.2"},
+		{"in.retry.1 in.retry.2", "in.retry.1 in.retry.2 in.retry.3", "in.retry.3"},
+		{"in.retry.1", "in.retry in.retry.x out.retry.2", ""},
+		{"in.retry", "in.dlt", ""}, // neither has a number
+		{"retry-1-orders", "retry-2-orders retry-2-refunds", "retry-2-orders"},
+		{"v2.retry.1", "v2.retry.3 v3.retry.1 v2.9.retry", "v2.retry.3"},
+		{"retry1.s", "retry.2s", ""}, // the number stands elsewhere
+	} {
+		written := map[string][]run.OtherRecord{}
+		for _, topic := range strings.Fields(one.written) {
+			written[topic] = []run.OtherRecord{{Record: history.None}, {Record: 3}}
+		}
+		written["in.retry.7"] = []run.OtherRecord{{Record: history.None}}
+		for range 10 { // the order does not depend on the map's
+			if got := strings.Join(continued(strings.Fields(one.retries), written), " "); got != one.want {
+				t.Errorf("%s is continued by %q, want %q", one.retries, got, one.want)
+			}
+		}
+	}
 }
 
 // A consumer whose retry topics have a time in their names is not watched for ever.
 func TestRetryTopicsWithoutEnd(t *testing.T) {
 	t.Parallel()
-	k := &look{Config: &Config{File: "subject.yaml"}, found: map[string]string{},
-		text: []byte("name: it\nkind: process\ncommand: [it]\ncontract: {group: shop}\n")}
-	k.subject = must.Get(scenarios.ParseSubject(k.File, k.text))(t)
+	k := lookAtShop(t)
 	header := history.Header{Topics: []history.Topic{{Name: "in", Role: history.RoleInput}}}
 	sight := run.Sighting{Read: []string{"in", "in.retry.0"}}
 	for n := range 2 * mostFurther {
