@@ -1,7 +1,5 @@
 #!/bin/sh
-# Builds the service with Maven, if a source is newer. Where there is no JDK or no Maven it says so, with code 77.
+# Builds the service with Maven, again if the protocol beside it is newer, of which maven.sh does not know.
 set -eu
-command -v javac >/dev/null 2>&1 || { echo "no JDK: install one (17 or newer)"; exit 77; }
-command -v mvn >/dev/null 2>&1 || { echo "no mvn in the PATH: install Maven"; exit 77; }
-[ -n "$(find pom.xml src ../payments.proto -newer target/orders-1.jar 2>&1)" ] || exit 0
-mvn -q -B package
+[ -z "$(find ../payments.proto -newer target/orders-1.jar 2>&1)" ] || rm -rf target
+sh ../../maven.sh target/orders-1.jar
