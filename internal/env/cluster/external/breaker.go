@@ -86,12 +86,7 @@ func (k *Kafka) KillBroker(ctx context.Context, number int32) (changed map[strin
 func (k *Kafka) takeDown(ctx context.Context, number int32, action, command string) (map[string]int, error) {
 	broker, before, err := k.beginBreaking(ctx, number, action)
 	if err == nil {
-		err = k.run(ctx, action, command, broker)
-	}
-	if err == nil {
-		err = k.confirm(ctx, "it still answers at "+broker.Address, func(ctx context.Context) bool {
-			return !k.answers(ctx, broker, stepLimit)
-		})
+		err = k.run(ctx, action, command, broker, false, stepLimit)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("breaking broker %d (%s): %w", number, action, err)
@@ -103,12 +98,7 @@ func (k *Kafka) takeDown(ctx context.Context, number int32, action, command stri
 func (k *Kafka) StartBroker(ctx context.Context, number int32) error {
 	broker, err := k.byNumber(number)
 	if err == nil {
-		err = k.run(ctx, "start", k.config.Commands.Start, broker)
-	}
-	if err == nil {
-		err = k.confirm(ctx, "it does not answer at "+broker.Address, func(ctx context.Context) bool {
-			return k.answers(ctx, broker, stepLimit)
-		})
+		err = k.run(ctx, "start", k.config.Commands.Start, broker, true, stepLimit)
 	}
 	if err != nil {
 		return fmt.Errorf("starting broker %d: %w", number, err)
@@ -121,12 +111,7 @@ func (k *Kafka) StartBroker(ctx context.Context, number int32) error {
 func (k *Kafka) PauseBroker(ctx context.Context, number int32) error {
 	broker, before, err := k.beginBreaking(ctx, number, "pause")
 	if err == nil {
-		err = k.run(ctx, "pause", k.config.Commands.Pause, broker)
-	}
-	if err == nil {
-		err = k.confirm(ctx, "it still answers at "+broker.Address, func(ctx context.Context) bool {
-			return !k.answers(ctx, broker, stillLimit)
-		})
+		err = k.run(ctx, "pause", k.config.Commands.Pause, broker, false, stillLimit)
 	}
 	if err != nil {
 		return fmt.Errorf("pausing broker %d: %w", number, err)
@@ -150,13 +135,7 @@ func (k *Kafka) ResumeBroker(ctx context.Context, number int32) (changed map[str
 	if before != nil {
 		changed = k.changes(ctx, broker, before) // before it can take its leaders back
 	}
-	err = k.run(ctx, "resume", k.config.Commands.Resume, broker)
-	if err == nil {
-		err = k.confirm(ctx, "it does not answer at "+broker.Address, func(ctx context.Context) bool {
-			return k.answers(ctx, broker, stepLimit)
-		})
-	}
-	if err != nil {
+	if err := k.run(ctx, "resume", k.config.Commands.Resume, broker, true, stepLimit); err != nil {
 		return changed, fmt.Errorf("resuming broker %d: %w", number, err)
 	}
 	k.forgetBreakage(number)
@@ -283,9 +262,10 @@ func (k *Kafka) confirm(ctx context.Context, otherwise string, seen func(context
 	}
 }
 
-// run runs the user's command for a broker. The command gets no credentials of dlqbench, and the error contains
-// none. Processes that the command leaves behind continue.
-func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.Broker) error {
+// run runs the user's command for a broker, and waits until the broker answers within limit, or does not, as up says.
+// The command gets no credentials of dlqbench, and the error contains none. Processes that it leaves behind continue.
+func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.Broker, up bool,
+	limit time.Duration) error {
 	if command == "" {
 		return k.CanBreak(action)
 	}
@@ -299,5 +279,11 @@ func (k *Kafka) run(ctx context.Context, action, command string, broker cluster.
 	if err := run.Run(ctx); err != nil {
 		return fmt.Errorf("the command for %s failed: %w", action, err)
 	}
-	return nil
+	otherwise := "it still answers at "
+	if up {
+		otherwise = "it does not answer at "
+	}
+	return k.confirm(ctx, otherwise+broker.Address, func(ctx context.Context) bool {
+		return k.answers(ctx, broker, limit) == up
+	})
 }
