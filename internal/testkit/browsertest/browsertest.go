@@ -330,12 +330,6 @@ func (b *Browser) Glimpse(path string) {
 	b.write(path, ask(b, "taking a picture", chromedp.CaptureScreenshot()))
 }
 
-// PDF prints the page to a file, A4, without the reader asking for backgrounds.
-func (b *Browser) PDF(path string) {
-	b.t.Helper()
-	b.write(path, ask(b, "printing", chromedp.PrintToPDF(chromedp.PDFPaper(chromedp.PaperA4))))
-}
-
 func (b *Browser) write(path string, content []byte) {
 	b.t.Helper()
 	if err := os.WriteFile(path, content, 0o644); err != nil {
