@@ -293,9 +293,7 @@ func committedDuringCall(v *view) (int32, bool) {
 	if f == nil {
 		return none, false
 	}
-	commit, _ := v.covering(f)
-	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, during(f))
-	return about(f)
+	return v.commitPast(f, during(f))
 }
 
 // overRetriedAlone lowers the contract's attempt limit by one, if exactly one record needs all attempts, before or

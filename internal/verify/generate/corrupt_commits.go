@@ -42,9 +42,6 @@ func (v *view) mayEnd(f *facts) bool {
 func lateAck(v *view) (int32, bool) {
 	// In an outage, the commit would break two promises: it also passes a record while no dead letter can be written.
 	f := v.chosen(func(f *facts) bool { return v.deadLettered(f) && !v.outage(f) })
-	if f == nil {
-		return none, false
-	}
 	commit, found := v.covering(f)
 	if !found || v.time(commit.ask)-v.time(f.letters[0].ask) > 500*ms {
 		return none, false
@@ -90,6 +87,13 @@ func (v *view) outage(f *facts) bool {
 		}
 	}
 	return to < 0 || to-from > 100*ms
+}
+
+// commitPast adds a commit past the record at that time, by the process whose commit passes it.
+func (v *view) commitPast(f *facts, at time.Duration) (int32, bool) {
+	commit, _ := v.covering(f)
+	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, at)
+	return about(f)
 }
 
 // commitAt makes a commit that is accepted without any error.
@@ -149,9 +153,7 @@ func earlyCommit(v *view) (int32, bool) {
 	if f == nil {
 		return none, false
 	}
-	commit, _ := v.covering(f)
-	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, v.time(f.attempts[len(f.attempts)-1].ask)-brief)
-	return about(f)
+	return v.commitPast(f, v.time(f.attempts[len(f.attempts)-1].ask)-brief)
 }
 
 // settled returns a partition of the input with its last commit, accepted, and reports whether there is one that a

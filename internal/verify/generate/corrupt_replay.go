@@ -71,9 +71,7 @@ func leak(v *view) (int32, bool) {
 		return none, false
 	}
 	to, _ := v.outstanding(f)
-	commit, _ := v.covering(f)
-	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, to-brief)
-	return about(f)
+	return v.commitPast(f, to-brief)
 }
 
 func silence(v *view) (int32, bool) {

@@ -70,7 +70,5 @@ func hastyCommit(v *view) (int32, bool) {
 	if at <= v.time(f.fetched) || at <= v.time(f.acked) || !v.front(f, at) {
 		return none, false
 	}
-	commit, _ := v.covering(f)
-	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, at)
-	return about(f)
+	return v.commitPast(f, at)
 }

@@ -295,9 +295,9 @@ func (v *view) alone(f *facts) bool {
 	return true
 }
 
-// covering returns the first accepted commit past the record, or none.
+// covering returns the first accepted commit past the record, if there are both.
 func (v *view) covering(f *facts) (one pair, found bool) {
-	if f.acked == none {
+	if f == nil || f.acked == none {
 		return pair{}, false
 	}
 	for _, one := range v.commits[v.home(f)] {

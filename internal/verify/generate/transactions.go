@@ -345,9 +345,6 @@ func (v *view) ends(commit pair) (end pair, found bool) {
 
 func lateInTransaction(v *view) (int32, bool) {
 	f := v.chosen(v.deadLettered)
-	if f == nil {
-		return none, false
-	}
 	commit, found := v.covering(f)
 	if !found {
 		return none, false
@@ -366,16 +363,10 @@ func besideTransaction(v *view) (int32, bool) {
 		return v.deadLettered(f) && !v.outage(f) && v.front(f, v.time(f.letters[0].answer)+brief) &&
 			v.onlyLetter(f)
 	})
-	if f == nil {
+	if _, found := v.covering(f); !found {
 		return none, false
 	}
-	commit, found := v.covering(f)
-	if !found {
-		return none, false
-	}
-	at := v.time(f.letters[0].answer) + brief
-	v.commitAt(commit.ask, v.Events[commit.ask].Instance, v.offset(f)+1, at)
-	return about(f)
+	return v.commitPast(f, v.time(f.letters[0].answer)+brief)
 }
 
 // onlyLetter reports whether no other record before it in its partition was dead-lettered.
@@ -387,9 +378,6 @@ func (v *view) onlyLetter(f *facts) bool {
 
 func attemptAfterTransaction(v *view) (int32, bool) {
 	f := v.chosen(func(f *facts) bool { return v.tried(f) && v.alone(f) && len(f.attempts) == 1 })
-	if f == nil {
-		return none, false
-	}
 	commit, found := v.covering(f)
 	if !found {
 		return none, false
