@@ -3,7 +3,6 @@ package scaffold
 // What Bazel builds.
 
 import (
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -41,20 +40,13 @@ func proposeBazel(r repository, _ string) Proposal {
 
 // bazelPrograms are those of all folders, the likeliest consumer first.
 func (r repository) bazelPrograms() (all []program) {
-	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
-		switch {
-		case entry == nil:
-		case entry.IsDir():
-			if name != "." && r.foreign(name) {
-				return fs.SkipDir
-			}
-		case bazelFile.MatchString(path.Base(name)):
+	for name := range r.files(r.foreign) {
+		if bazelFile.MatchString(path.Base(name)) {
 			for _, one := range oneOf(bazelProgram, r.read(name)) {
 				all = append(all, program{path.Dir(name), one})
 			}
 		}
-		return nil
-	})
+	}
 	slices.SortStableFunc(all, func(a, b program) int { return r.likelier(a.folder, b.folder) })
 	return all
 }

@@ -2,7 +2,6 @@ package scaffold
 
 import (
 	"cmp"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -123,26 +122,22 @@ func (p *Proposal) pythonModule(r repository, module string, of start) bool {
 // what programs have, and else those that only have it.
 func (r repository) pythonEntries() (entries []string) {
 	var others []string
-	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
+	foreign := func(folder string) bool {
+		return r.foreign(folder) || slices.Contains([]string{"scripts", "migrations"}, path.Base(folder))
+	}
+	for name := range r.files(foreign) {
 		base := path.Base(name)
-		switch {
-		case entry == nil:
-		case entry.IsDir():
-			if name != "." && (r.foreign(name) || base == "scripts" || base == "migrations") {
-				return fs.SkipDir
-			}
-		case testFile.MatchString(base) || !strings.HasSuffix(base, ".py"):
-		default:
-			text := r.read(name)
-			switch runs := base == "__main__.py" || pyMain.MatchString(text); {
-			case runs && pyEntry.MatchString(base) || base == "main.py" && pyApp.MatchString(text):
-				entries = append(entries, name)
-			case runs:
-				others = append(others, name)
-			}
+		if testFile.MatchString(base) || !strings.HasSuffix(base, ".py") {
+			continue
 		}
-		return nil
-	})
+		text := r.read(name)
+		switch runs := base == "__main__.py" || pyMain.MatchString(text); {
+		case runs && pyEntry.MatchString(base) || base == "main.py" && pyApp.MatchString(text):
+			entries = append(entries, name)
+		case runs:
+			others = append(others, name)
+		}
+	}
 	if len(entries) == 0 {
 		entries = others
 	}

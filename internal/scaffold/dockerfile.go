@@ -175,20 +175,13 @@ func here(words []string) []string {
 func (r repository) locate(name string, of start) (root, file string, found bool) {
 	name = strings.TrimPrefix(path.Clean(name), strings.TrimSuffix(of.folder, "/")+"/")
 	var roots []string
-	_ = fs.WalkDir(r, ".", func(file string, entry fs.DirEntry, _ error) error {
-		switch {
-		case entry == nil:
-		case entry.IsDir():
-			if file != "." && r.foreign(file) {
-				return fs.SkipDir
-			}
-		case file == name:
+	for file := range r.files(r.foreign) {
+		if file == name {
 			roots = append(roots, ".")
-		case strings.HasSuffix(file, "/"+name):
-			roots = append(roots, strings.TrimSuffix(file, "/"+name))
+		} else if root, found := strings.CutSuffix(file, "/"+name); found {
+			roots = append(roots, root)
 		}
-		return nil
-	})
+	}
 	for _, one := range []string{path.Dir(of.file), "."} {
 		if slices.Contains(roots, one) {
 			roots = []string{one}

@@ -2,7 +2,6 @@ package scaffold
 
 import (
 	"cmp"
-	"io/fs"
 	"path"
 	"strings"
 )
@@ -74,18 +73,11 @@ func (r repository) builds(file string) (all []source) {
 		return nil
 	}
 	all = []source{{file, r.read(file)}}
-	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
-		switch {
-		case entry == nil:
-		case entry.IsDir():
-			if name != "." && r.foreign(name) {
-				return fs.SkipDir
-			}
-		case path.Base(name) == path.Base(file) && name != file:
+	for name := range r.files(r.foreign) {
+		if path.Base(name) == path.Base(file) && name != file {
 			all = append(all, source{name, r.read(name)})
 		}
-		return nil
-	})
+	}
 	return all
 }
 

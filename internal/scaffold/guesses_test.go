@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -623,6 +624,19 @@ func TestProgramsBesideAreTold(t *testing.T) {
 			"  m:\n    image: \"docker.io/library/mongo:7\"\n")
 	if want := "docker-compose.yml starts redis, mongo: a program that the consumer can't work without goes under needs"; !strings.Contains(text, want) {
 		t.Errorf("it does not say %q\n%s", want, text)
+	}
+}
+
+// The top is looked at even if it is an environment of Python, and scripts beside a program are not the program.
+func TestProgramsOfPythonAreFound(t *testing.T) {
+	files := fstest.MapFS{}
+	for _, name := range []string{"pyvenv.cfg", "orders.py", "scripts/load.py", "app/migrations/first.py", "app/scripts.py",
+		"venv/pyvenv.cfg", "venv/activate.py"} {
+		files[name] = &fstest.MapFile{Data: []byte("if __name__ == '__main__':\n    pass\n")}
+	}
+	want := []string{"app/scripts.py", "orders.py"}
+	if got := slices.Sorted(slices.Values((repository{files, ""}).pythonEntries())); !slices.Equal(got, want) {
+		t.Errorf("found %v, want %v", got, want)
 	}
 }
 

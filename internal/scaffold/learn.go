@@ -35,13 +35,8 @@ var service = regexp.MustCompile(`(?m)^\s*service\s+\w+\s*\{`)
 func schemas(files fs.FS) (records map[string][]string, services []string) {
 	records = map[string][]string{}
 	r := repository{files, ""}
-	_ = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, _ error) error {
+	for name := range r.files(r.foreign) {
 		switch {
-		case entry == nil:
-		case entry.IsDir():
-			if name != "." && r.foreign(name) {
-				return fs.SkipDir
-			}
 		case strings.HasSuffix(name, ".proto") && service.MatchString(r.read(name)):
 			services = append(services, name)
 		case strings.HasSuffix(name, ".proto"):
@@ -51,8 +46,7 @@ func schemas(files fs.FS) (records map[string][]string, services []string) {
 		case strings.HasSuffix(name, ".schema.json"):
 			records["json-schema"] = append(records["json-schema"], name)
 		}
-		return nil
-	})
+	}
 	return records, services
 }
 

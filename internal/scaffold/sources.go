@@ -4,6 +4,7 @@ package scaffold
 
 import (
 	"io/fs"
+	"iter"
 	"path"
 	"regexp"
 	"slices"
@@ -36,6 +37,24 @@ func (r repository) foreign(folder string) bool {
 		r.has(path.Join(folder, "pyvenv.cfg"))
 }
 
+// files are all files with their paths, in order, but those in foreign folders.
+func (r repository) files(foreign func(folder string) bool) iter.Seq2[string, fs.DirEntry] {
+	return func(yield func(string, fs.DirEntry) bool) {
+		_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
+			switch {
+			case entry == nil: // the top can't be read
+			case entry.IsDir():
+				if name != "." && foreign(name) {
+					return fs.SkipDir
+				}
+			case !yield(name, entry):
+				return fs.SkipAll
+			}
+			return nil
+		})
+	}
+}
+
 // sources are the files of the program, those first whose path sounds like a consumer's. A file that the command names
 // is one of them, whatever it is called: the settings of a program that takes their path (-c pipeline.yaml), or a
 // script that starts it. What can't be read is left out: less is then guessed.
@@ -46,25 +65,19 @@ func (r repository) sources(command []string) []source {
 		named = append(named, path.Clean(word[strings.LastIndex(word, "=")+1:]))
 	}
 	own := slices.ContainsFunc(named, textFile.MatchString) // it is told which settings are its own
-	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
-		base := path.Base(name)
-		switch {
-		case len(found) >= sourceFiles:
-			return fs.SkipAll
-		case entry == nil: // the top can't be read
-		case entry.IsDir():
-			if name != "." && r.foreign(name) {
-				return fs.SkipDir
-			}
-		case !slices.Contains(named, name) && (own || !configFile(name)) && (testFile.MatchString(base) ||
-			!codeFile.MatchString(base) && !settingsFile.MatchString(base) && !dotenvFile.MatchString(base)):
-		default:
-			if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
-				found = append(found, source{name, r.read(name)})
-			}
+	for name, entry := range r.files(r.foreign) {
+		if len(found) >= sourceFiles {
+			break
 		}
-		return nil
-	})
+		base := path.Base(name)
+		if !slices.Contains(named, name) && (own || !configFile(name)) && (testFile.MatchString(base) ||
+			!codeFile.MatchString(base) && !settingsFile.MatchString(base) && !dotenvFile.MatchString(base)) {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
+			found = append(found, source{name, r.read(name)})
+		}
+	}
 	slices.SortStableFunc(found, func(a, b source) int { return sounds(b.path) - sounds(a.path) })
 	return found
 }

@@ -40,23 +40,16 @@ func TopicNames(files fs.FS) []string {
 
 // eachText hands out the code and the settings of a program, whatever they are called, until take returns false.
 func (r repository) eachText(take func(name, text string) (more bool)) {
-	_ = fs.WalkDir(r, ".", func(name string, entry fs.DirEntry, _ error) error {
-		base := path.Base(name)
-		switch {
-		case entry == nil:
-		case entry.IsDir():
-			if name != "." && (r.foreign(name) || name == "runs" || name == "gate") {
-				return fs.SkipDir
-			}
-		case testFile.MatchString(base) || !codeFile.MatchString(base) && !textFile.MatchString(base):
-		default:
-			info, err := entry.Info()
-			if err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize && !take(name, r.read(name)) {
-				return fs.SkipAll
-			}
+	foreign := func(folder string) bool { return r.foreign(folder) || folder == "runs" || folder == "gate" }
+	for name, entry := range r.files(foreign) {
+		if base := path.Base(name); testFile.MatchString(base) || !codeFile.MatchString(base) && !textFile.MatchString(base) {
+			continue
 		}
-		return nil
-	})
+		info, err := entry.Info()
+		if err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize && !take(name, r.read(name)) {
+			return
+		}
+	}
 }
 
 var (
