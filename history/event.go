@@ -1,6 +1,10 @@
 package history
 
-import "time"
+import (
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // Kind is the type of an observation. The comment of each kind lists the fields that have a meaning for it. All other
 // fields hold their "none" value (see None).
@@ -397,6 +401,14 @@ func New(kind Kind, at time.Duration) Event {
 		Time: at, Kind: kind, Instance: None, Topic: None, Partition: None, Record: None, Offset: None,
 		N: None, ProducerID: None, ProducerEpoch: None, Sequence: None,
 	}
+}
+
+// HashBytes returns the hash of a key or value that events have.
+func HashBytes(data []byte) uint64 {
+	if data == nil {
+		return 0
+	}
+	return xxhash.Sum64(data)
 }
 
 // Sink takes events from observers; it is safe for concurrent use and never blocks on a disk.

@@ -158,7 +158,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 	event := history.New(history.KindAuditRecord, r.clock.Now())
 	event.Topic, event.Partition, event.Offset = topic, record.Partition, record.Offset
 	again := encodesAgain(dialect)
-	event.KeyHash, event.ValueHash = workload.HashBytes(record.Key), workload.HashValue(record.Value, again)
+	event.KeyHash, event.ValueHash = history.HashBytes(record.Key), workload.HashValue(record.Value, again)
 	if r.repeated(topic, record) {
 		event.Flags |= history.Repeated
 	}
@@ -186,7 +186,7 @@ func (r *run) auditEvent(record *kgo.Record, topic int16, dialect deadletter.Dia
 			event.Text = failure.Service
 		}
 		held = heldIn(dialect, record)
-		event.KeyHash, event.ValueHash = workload.HashBytes(held.Key), workload.HashValue(held.Value, again)
+		event.KeyHash, event.ValueHash = history.HashBytes(held.Key), workload.HashValue(held.Value, again)
 		event.HeadersHash = workload.HashHeaders(held.Headers, originals)
 		claim.More = r.beside(dialect, record, held, &event)
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -144,7 +143,8 @@ func (t *Tap) records(data []byte) ([]producedRecord, error) {
 		data = rest
 		err := b.each(t.inflate, func(i int32, r record) {
 			one := producedRecord{
-				op: t.NextOp(), keyHash: hash(r.key), valueHash: hash(r.value), record: t.identify(r),
+				op: t.NextOp(), record: t.identify(r),
+				keyHash: history.HashBytes(r.key), valueHash: history.HashBytes(r.value),
 				producerID: history.None, epoch: history.None, sequence: history.None,
 			}
 			if b.producerID >= 0 {
@@ -200,13 +200,6 @@ func (t *Tap) identify(r record) int32 {
 		return seq
 	}
 	return history.None
-}
-
-func hash(data []byte) uint64 {
-	if data == nil {
-		return 0
-	}
-	return xxhash.Sum64(data)
 }
 
 // emit records one event per record of the partition. more fills in the rest of each event.

@@ -192,7 +192,7 @@ func (p *Producer) send(i int) {
 	event := history.New(history.KindSend, now)
 	event.Record, event.Topic, event.Partition = seq, p.input(seq).Index, planned.Partition
 	event.Aux, event.Outcome, event.N = int64(intended), planned.Outcome, keyNumber(seq, planned.Key)
-	event.KeyHash, event.ValueHash = HashBytes(record.Key), HashValue(record.Value, p.cfg.JSON)
+	event.KeyHash, event.ValueHash = history.HashBytes(record.Key), HashValue(record.Value, p.cfg.JSON)
 	event.HeadersHash, event.HeaderCount = HashHeaders(record.Headers, p.hash), int32(len(record.Headers))
 	event.Flags = flagsOf(planned)
 	if event.Time-intended > LateAfter {

@@ -102,7 +102,7 @@ func TestProducerSendsThePlan(t *testing.T) {
 		if record == nil || ack.Partition != planned.Partition || ack.Topic != 3 || ack.Code != 0 || ack.Time < send.Time {
 			t.Fatalf("record %d was acknowledged as %+v, found there: %v", i, ack, record)
 		}
-		if send.KeyHash != HashBytes(record.Key) || send.ValueHash != HashBytes(record.Value) ||
+		if send.KeyHash != history.HashBytes(record.Key) || send.ValueHash != history.HashBytes(record.Value) ||
 			send.HeadersHash != HashHeaders(record.Headers, OriginalHeaders(1, nil)) {
 			t.Fatalf("record %d in the topic is not the one that was sent", i)
 		}
@@ -226,7 +226,7 @@ func TestProducerSendsOddValues(t *testing.T) {
 	for _, ack := range sink.of(history.KindAcked) {
 		record, send := found[fmt.Sprint(ack.Partition, "/", ack.Offset)], sink.of(history.KindSend)[ack.Record]
 		planned := p.Records[ack.Record]
-		if record == nil || send.ValueHash != HashBytes(record.Value) ||
+		if record == nil || send.ValueHash != history.HashBytes(record.Value) ||
 			len(record.Value) != int(planned.Size) || (record.Value == nil) != planned.Tombstone {
 			t.Fatalf("record %d (%+v) is not in the topic as it was sent: %+v", ack.Record, planned, send)
 		}

@@ -68,20 +68,12 @@ func HashHeaders(headers []kgo.RecordHeader, keep func(name string) bool) uint64
 	return sum
 }
 
-// HashBytes returns the xxHash64 of a key or value; null (nil) hashes to 0.
-func HashBytes(data []byte) uint64 {
-	if data == nil {
-		return 0
-	}
-	return xxhash.Sum64(data)
-}
-
 // HashValue returns the hash of a value, or, if content is true, that of its content as JSON.
 func HashValue(value []byte, content bool) uint64 {
 	if content {
 		value = Canonical(value)
 	}
-	return HashBytes(value)
+	return history.HashBytes(value)
 }
 
 // builder builds records. It is not safe for concurrent use.

@@ -277,7 +277,7 @@ func TestHashHeaders(t *testing.T) {
 }
 
 func TestHashBytesTellsNullFromEmpty(t *testing.T) {
-	if HashBytes(nil) != 0 || HashBytes([]byte{}) == 0 || HashBytes([]byte("a")) == HashBytes([]byte("b")) {
+	if history.HashBytes(nil) != 0 || history.HashBytes([]byte{}) == 0 || history.HashBytes([]byte("a")) == history.HashBytes([]byte("b")) {
 		t.Error("null must hash to 0, and nothing else like another")
 	}
 }
