@@ -122,6 +122,9 @@ type Traits struct {
 	// these headers only.
 	Headers     bool
 	OnlyHeaders []string
+	// Reserved are headers that each retry copy adds again, and that the dialect's project reads in any record: so no
+	// record has them of its own.
+	Reserved []string
 	// Before: the failure headers stand before the record's own headers, otherwise after them.
 	Before bool
 	// Once: each field is in a dead letter exactly once, whatever happened to the record before.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -509,5 +510,17 @@ func TestNamesAreThoseOfTheDialects(t *testing.T) {
 	}
 	if slices.Contains(Names(), RawName) {
 		t.Error("raw is what is in no dialect")
+	}
+}
+
+// By default, spring-kafka appends the headers of RetryTopicHeaders again in each retry copy, and reads the last ones of
+// any record: one that is put back with them is dead-lettered at its first failure.
+func TestSpringsRetryTopicHeadersAreNotPutBack(t *testing.T) {
+	letter := SpringRetryable{}.Seal(event(), told())
+	hop := []kgo.RecordHeader{header(springFirstTime, "\x01"), header(springAttempts, "\x00\x00\x00\x02"),
+		header(springBackoff, "\x01")}
+	letter.Headers = slices.Concat(event().Headers, hop, hop, letter.Headers[len(event().Headers):])
+	if got := (SpringRetryable{}).Prepare(letter).Headers; !reflect.DeepEqual(got, event().Headers) {
+		t.Errorf("it is put back with %v", got)
 	}
 }

@@ -115,7 +115,7 @@ func backToSource(dialect Dialect, letter *kgo.Record) *kgo.Record {
 // may have its own headers with the dialect's names, and an envelope has each field once. So one header of each name
 // belongs to the envelope: the last, or the first in a dialect that writes before the record's headers. A dead letter
 // that was put back unprepared and failed again has several envelopes. Their number is the smallest count among the
-// mandatory fields, and all of them are removed.
+// mandatory fields, and all of them are removed. Reserved headers are the envelope's, however many there are.
 //
 // Ambiguous headers are attributed to the envelope: a header with the name of an optional field that this dead letter
 // lacks.
@@ -128,7 +128,7 @@ func ownHeaders(headers []kgo.RecordHeader, dialect Dialect) []kgo.RecordHeader 
 	traits, taken := dialect.Traits(), map[string]int{}
 	envelopes := max(countEnvelopes(headers, traits.Fields), 1)
 	take := func(header kgo.RecordHeader) {
-		if owned(header) && taken[header.Key] < envelopes {
+		if owned(header) && (taken[header.Key] < envelopes || slices.Contains(traits.Reserved, header.Key)) {
 			taken[header.Key]++
 			return
 		}

@@ -129,8 +129,9 @@ func (Spring) IsFailureHeader(name string) bool {
 // of attempts made plus one; and retry_topic-original-timestamp and retry_topic-backoff-timestamp (the time of the
 // next permitted try), as the shortest big-endian two's complement (BigInteger.toByteArray).
 //
-// The original topic, partition and offset are those of the first topic, not of the record's last retry topic. A
-// replay goes to the original topic, and attempts start again.
+// The original topic, partition and offset are those of the first topic, not of the record's last retry topic. By
+// default (retainAllRetryHeaderValues), each retry copy appends the retry_topic headers again. A replay goes to the
+// original topic, and attempts start again.
 type SpringRetryable struct{}
 
 // Traits implements Dialect.
@@ -138,6 +139,7 @@ func (SpringRetryable) Traits() Traits {
 	return Traits{
 		Fields:    append(springFields(springRetryablePrefix), springAttempts, springBackoff, springFirstTime),
 		Partition: true, Offset: true, Attempts: true, Headers: true,
+		Reserved: []string{springAttempts, springBackoff, springFirstTime},
 	}
 }
 
