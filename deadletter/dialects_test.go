@@ -513,8 +513,8 @@ func TestNamesAreThoseOfTheDialects(t *testing.T) {
 	}
 }
 
-// By default, spring-kafka appends the headers of RetryTopicHeaders again in each retry copy, and reads the last ones of
-// any record: one that is put back with them is dead-lettered at its first failure.
+// By default, spring-kafka appends the headers of RetryTopicHeaders again in each retry copy, and reads the last ones
+// of any record: one that is put back with them is dead-lettered at its first failure.
 func TestSpringsRetryTopicHeadersAreNotPutBack(t *testing.T) {
 	letter := SpringRetryable{}.Seal(event(), told())
 	hop := []kgo.RecordHeader{header(springFirstTime, "\x01"), header(springAttempts, "\x00\x00\x00\x02"),

@@ -194,7 +194,8 @@ func losses() []action {
 	}, {
 		Blocks: true,
 		What:   func(*Kafka) string { return "lost with the leader" },
-		Entry: faults.Entry{Name: "kafka.leader_loss", Summary: "A leader fails before others have what it wrote.", Made: made,
+		Entry: faults.Entry{
+			Name: "kafka.leader_loss", Summary: "A leader fails before others have what it wrote.", Made: made,
 			Does: "A write that waits for the leader alone (acks=1) is acknowledged, and no broker has it. One that waits for " +
 				"nothing (acks=0) is lost. Where the client waits for all replicas (acks=all), nothing is acknowledged: its " +
 				"connection is closed.",

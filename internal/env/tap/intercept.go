@@ -263,8 +263,8 @@ type Action struct {
 	Code int16
 	// Lose answers a Produce as if it was stored. The broker does not see it.
 	Lose bool
-	// Matches limits Code and Lose to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some topics of
-	// a Metadata. The others get the broker's answer. nil matches all.
+	// Matches limits Code and Lose to some partitions of a Produce, Fetch, OffsetCommit or TxnOffsetCommit, or to some
+	// topics of a Metadata. The others get the broker's answer. nil matches all.
 	Matches func(Partition) bool
 	// DelayRequest holds the request before the broker sees it, together with all later requests on the connection.
 	DelayRequest time.Duration

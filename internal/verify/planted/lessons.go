@@ -45,10 +45,10 @@ consumer.commit(record.offset + 1)`,
 		{
 			Bug: "letters-only-the-leader-has", Title: "waits for one acknowledgement (acks=1)",
 			Scenario: "dlq-leader-loss",
-			Mistake: `producer = new Producer(acks: 1)      // or no setting, where 1 is the default`,
-			Right:   `producer = new Producer(acks: "all")`,
-			Trace: "The produce-response says that the leader alone has the dead letter, and a commit follows. Then the leader " +
-				"fails, and no other broker has the dead letter.",
+			Mistake:  `producer = new Producer(acks: 1)      // or no setting, where 1 is the default`,
+			Right:    `producer = new Producer(acks: "all")`,
+			Trace: "The produce-response says that the leader alone has the dead letter, and a commit follows. Then the " +
+				"leader fails, and no other broker has the dead letter.",
 		},
 		{
 			Bug: "commit-past-unfinished", Title: "commits past records that are still in work",
