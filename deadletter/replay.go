@@ -26,6 +26,8 @@ type Config struct {
 	From, To string
 	// Dialect opens the dead letters; nil means Plain.
 	Dialect Opener
+	// Drop names headers that are not put back, besides those of the dialect.
+	Drop []string
 	// Where selects dead letters by an expression such as `reason contains "timeout" && attempts >= 3`; "" selects
 	// all. If Select is set, it must return true as well.
 	Where  string
@@ -345,6 +347,9 @@ func (r *replay) selects(letter *kgo.Record) (bool, error) {
 // put sends one selected dead letter.
 func (r *replay) put(ctx context.Context, letter *kgo.Record) error {
 	record := r.config.Dialect.Prepare(letter)
+	record.Headers = slices.DeleteFunc(slices.Clone(record.Headers), func(header kgo.RecordHeader) bool {
+		return slices.Contains(r.config.Drop, header.Key)
+	})
 	if r.config.To != "" {
 		record.Topic = r.config.To
 	}

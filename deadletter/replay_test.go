@@ -149,6 +149,21 @@ func TestReplayPutsEveryLetterBackOnceAsItWas(t *testing.T) {
 	}
 }
 
+// Headers that are to be dropped are not put back. The others are, also with a dialect that knows none of them.
+func TestReplayDropsHeaders(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	config := b.config()
+	config.Dialect, config.To, config.Drop = Raw{}, "orders", []string{HeaderAttempt, "trace"}
+	b.run(config)
+	for _, record := range b.content("orders") {
+		dropped := func(header kgo.RecordHeader) bool { return slices.Contains(config.Drop, header.Key) }
+		if len(record.Headers) == 0 || slices.ContainsFunc(record.Headers, dropped) {
+			t.Fatalf("put back with %v", record.Headers)
+		}
+	}
+}
+
 func TestReplaySelects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -51,6 +51,8 @@ func (r *replayFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.bootstrap, "bootstrap", "", "brokers, comma-separated (required)")
 	f.StringVar(&r.config.From, "from", "", "dead-letter topic (required)")
 	f.StringVar(&r.config.To, "to", "", "topic to produce to (default: the topic that each dead letter came from)")
+	f.StringArrayVar(&r.config.Drop, "drop-header", nil,
+		"header that is not put back, such as one in which the consumer counts attempts; may be repeated")
 	f.StringVar(&r.config.Where, "where", "", "replay only dead letters for which this expression is true")
 	f.StringVar(&r.ids, "ids", "", "replay only records whose ids are in this file, one per line")
 	f.StringVar(&r.dialect, "dialect", deadletter.PlainName,

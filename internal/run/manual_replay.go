@@ -97,6 +97,7 @@ func (r *run) replaySettled(ctx context.Context) (int, error) {
 			manual.hasReplayed(found.Record) {
 			return
 		}
+		r.noteForeign(record)
 		claim := found.Stated()
 		from := r.header.Topics[max(claim.Topic, 0)]
 		at := committed[from.Name][claim.Partition]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,10 +94,30 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 		dialect = append(dialect, "--to", cmp.Or(r.header.Consumers[0].ReplayTo, r.topic(history.RoleInput)))
 	}
 	var tools []subject.Launch
+	for _, name := range slices.Sorted(maps.Keys(r.foreign)) {
+		dialect = append(dialect, "--drop-header", name)
+	}
 	for _, letters := range r.topicsOf(history.RoleDLQ) {
 		tools = append(tools, r.replayLaunch(bootstrap, letters, ids, dialect...))
 	}
 	return tools, nil
+}
+
+// noteForeign notes the headers that the consumer has added to a dead letter, if the contract describes none of them. A
+// replay leaves them out: what was put back with a count of attempts would be out of attempts.
+func (r *run) noteForeign(letter *kgo.Record) {
+	if r.header.Contract().Envelope != "" {
+		return
+	}
+	if r.foreign == nil {
+		r.foreign = map[string]bool{}
+	}
+	own := r.ownHeaders()
+	for _, header := range letter.Headers {
+		if !own(header.Key) {
+			r.foreign[header.Key] = true
+		}
+	}
 }
 
 // replayLimit returns the time limit of the replay tool.
@@ -116,11 +137,12 @@ func (r *run) selectDeadLetters(ctx context.Context) ([]int32, error) {
 	if r.scenario.Store != nil {
 		r.store.waiting, r.store.selected = r.store.watcher.Waiting(), nil
 	}
-	err := r.auditDeadLetters(ctx, func(_ *kgo.Record, found history.Event) {
+	err := r.auditDeadLetters(ctx, func(letter *kgo.Record, found history.Event) {
 		if found.Record < 0 || found.Flags.Has(history.Repeated) || !r.plan.Records[found.Record].Healed ||
 			!r.waiting(found.Record) || r.options.Manual.hasReplayed(found.Record) {
 			return
 		}
+		r.noteForeign(letter)
 		r.selectLetter(0, found)
 		records = append(records, found.Record)
 	})

@@ -90,6 +90,7 @@ type stage struct {
 	engine     *testcontainers.DockerClient // of a subject in containers, else nil
 	replayTap  string                       // the replay tool's bootstrap, if any; replays counts its processes
 	replays    uint16
+	foreign    map[string]bool // headers of dead letters that are not the record's, where the contract describes none
 	stopStalls func()
 	// discarding says that the brokers' data is about to be removed, so that log messages about failed writes to it can
 	// be dropped.
