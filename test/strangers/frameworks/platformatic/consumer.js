@@ -50,7 +50,7 @@ async function deadLetter(message, attempts, error) {
   const letter = { topic: KAFKA_DLQ_TOPIC, key: message.key, value: message.value, headers }
   while (!stopping) {
     try {
-      const sent = producer.send({ messages: [letter] })
+      const sent = producer.send({ messages: [letter], acks: -1 }) // all replicas; the leader alone by default
       if (PLANTED_BUG === 'letter-not-awaited') {
         sent.catch((failed) => console.error(`dead letter failed: ${failed.message}`))
         return

@@ -60,8 +60,10 @@ func run(ctx context.Context, bug string) error {
 	if err != nil {
 		return fmt.Errorf("making the subscriber: %w", err)
 	}
+	writer := kafka.DefaultSaramaSyncPublisherConfig()
+	writer.Producer.RequiredAcks = sarama.WaitForAll
 	publisher, err := kafka.NewPublisher(kafka.PublisherConfig{
-		Brokers: brokers, Marshaler: kafka.DefaultMarshaler{},
+		Brokers: brokers, Marshaler: kafka.DefaultMarshaler{}, OverwriteSaramaConfig: writer,
 	}, logger)
 	if err != nil {
 		return fmt.Errorf("making the publisher: %w", err)

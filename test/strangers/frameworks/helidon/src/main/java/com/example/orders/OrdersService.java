@@ -41,6 +41,7 @@ public final class OrdersService {
   // A dead letter is a little larger than its record.
   private final Producer<byte[], byte[]> producer = new KafkaProducer<>(Map.of(
       ProducerConfig.BOOTSTRAP_SERVERS_CONFIG, System.getenv("KAFKA_BROKERS"),
+      ProducerConfig.ACKS_CONFIG, "all", // 1 by default in this client
       ProducerConfig.MAX_REQUEST_SIZE_CONFIG, 1_100_000), new ByteArraySerializer(), new ByteArraySerializer());
   private volatile boolean stopping;
 
