@@ -151,7 +151,7 @@ func (ids *IDs) Find(data []byte) (seq int32, found bool) {
 	return 0, false
 }
 
-// KnowValue says that record seq has this value, which holds no id and is no other record's.
+// KnowValue says that record seq has this value, which holds no id, and which no other record has.
 func (ids *IDs) KnowValue(value []byte, seq int32) {
 	ids.mu.Lock()
 	defer ids.mu.Unlock()

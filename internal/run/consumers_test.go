@@ -45,12 +45,23 @@ func tapped(t *testing.T, broker string, topics []history.Topic) (*tap.Tap, *kad
 	return proxy, kadm.NewClient(subject)
 }
 
-// A topic that the subject asked for in vain is told.
+// keptEvents are the events that were recorded.
+type keptEvents struct{ all []history.Event }
+
+func (k *keptEvents) Record(e history.Event) { k.all = append(k.all, e) }
+
+// A topic that the subject asked for in vain is told, and recorded with the dead-letter topic.
 func TestMissingTopicsAreTold(t *testing.T) {
+	topics := []history.Topic{{Name: "orders", Role: history.RoleInput}, {Name: "orders.dlq", Role: history.RoleDLQ}}
 	fake, _ := kafkatest.Start(t, &kafkatest.Log{}, 1, []string{"orders"})
-	proxy, subject := tapped(t, fake.ListenAddrs()[0], []history.Topic{{Name: "orders", Role: history.RoleInput}})
+	proxy, subject := tapped(t, fake.ListenAddrs()[0], topics)
 	var said strings.Builder
-	r := &run{options: Options{Log: zerolog.New(&said)}, stage: stage{tap: proxy}}
+	var kept keptEvents
+	header := history.Header{Topics: topics, Consumers: make([]history.Consumer, 1)}
+	r := &run{
+		options: Options{Log: zerolog.New(&said)}, header: header, clock: history.NewClock(),
+		live: newLive(&kept, &header), stage: stage{tap: proxy},
+	}
 	for _, topic := range []string{"orders", "outbox"} {
 		if _, err := subject.Metadata(t.Context(), topic); err != nil {
 			t.Fatal(err)
@@ -59,6 +70,10 @@ func TestMissingTopicsAreTold(t *testing.T) {
 	}
 	if got := said.String(); strings.Contains(got, "orders") || !strings.Contains(got, "outbox") {
 		t.Errorf("said %q", got)
+	}
+	if len(kept.all) != 1 || kept.all[0].Kind != history.KindUnreadable || kept.all[0].Topic != 1 ||
+		kept.all[0].Code != history.None || kept.all[0].Instance >= 0 || kept.all[0].Text != "outbox" {
+		t.Errorf("recorded %+v", kept.all)
 	}
 }
 

@@ -104,7 +104,7 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 }
 
 // noteForeign notes the headers that the consumer has added to a dead letter, if the contract describes none of them. A
-// replay leaves them out: what was put back with a count of attempts would be out of attempts.
+// replay leaves them out: one of them may count attempts, and the record would have none left.
 func (r *run) noteForeign(letter *kgo.Record) {
 	if r.header.Contract().Envelope != "" {
 		return

@@ -100,8 +100,8 @@ func newBuilder(ids *history.IDs, seed uint64, topic string, extraHeaders int, n
 	return b
 }
 
-// build returns record seq of the plan, sent at the given wall-clock time. If its value has no id and is no other
-// record's, copies of the record are recognised by the value from now on.
+// build returns record seq of the plan, sent at the given wall-clock time. If its value has no id, and no other record
+// has it, copies of the record are recognised by the value from now on.
 func (b *builder) build(seq int32, planned *plan.Record, sentAt time.Time) *outgoing {
 	record := b.slabs.next()
 	record.seq, record.flags = seq, 0
