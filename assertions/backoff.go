@@ -191,8 +191,8 @@ func (c *backoff) observe(e *history.Event) {
 	case e.Kind == history.KindFetched:
 		c.noteFetch(e)
 		return
-	case e.Kind == history.KindProduceResponse:
-		c.busy.written(holder{e.Instance, e.Run}, e.Record, e.Time)
+	case e.Kind == history.KindProduceResponse && e.Record != none:
+		c.busy.written(holder{e.Instance, e.Run}, e.Record, c.lane(e.Record), e.Time)
 	case c.w.call != nil:
 		c.noteCall(e)
 		return
@@ -267,14 +267,19 @@ func (c *backoff) noteCall(e *history.Event) {
 	case r.has(markEnded) && c.w.classes[r.outcome] == classRetryable:
 		c.calls[e.Record] += took
 	case !c.w.hops:
-		c.busy.called(holder{e.Instance, e.Run}, assignment{c.w.lies(e.Record, r), c.w.epochOf(e.Record)}, took)
+		c.busy.called(holder{e.Instance, e.Run}, c.lane(e.Record), took)
 	}
+}
+
+// lane is the partition of the record and its assignment.
+func (c *backoff) lane(number int32) assignment {
+	return assignment{c.w.lies(number, c.w.record(number)), c.w.epochOf(number)}
 }
 
 // noteBusy notes the activity of an attempt's process, and the time the attempt had to wait for other records.
 func (c *backoff) noteBusy(a *attempt, e *history.Event) {
-	r := c.w.record(a.number)
-	lane := assignment{c.w.lies(a.number, r), c.w.epochOf(a.number)}
+	r, lane := c.w.record(a.number), c.lane(a.number)
+	between := c.busy.between(a.by, c.w.position(a.number, r), a.start)
 	copied, limit := c.w.role(lane.topic) == history.RoleRetry, c.w.contract.MaxAttempts
 	answered := !a.gone && a.outcome != history.OutcomeTimeout && a.outcome != history.OutcomeReset
 	c.others, c.beside = 0, nil
@@ -291,34 +296,28 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 		c.busy.tried[theirs{a.by, a.number}] = lane.topic
 	case c.w.hops:
 	case e.Kind == history.KindAttemptStart:
-		c.others, c.beside = c.busy.start(a, lane)
+		c.others, c.beside = c.busy.start(a, lane, between)
 	case c.w.classes[a.outcome] == classRetryable && (limit == 0 || int(a.k) < limit):
 		least := c.waits(a.k).least
 		c.busy.end(a, lane, pause{least, least + c.b.Jitter + c.b.Late}, false, answered && r.attempts == r.inSeries)
 	default:
 		c.busy.end(a, lane, pause{}, true, answered)
 	}
-	c.noteSolo(a, e.Kind, r)
+	if e.Kind == history.KindAttemptEnd {
+		c.busy.ended[a.by] = a.end
+	}
+	switch {
+	case !c.w.hops:
+	case e.Kind == history.KindAttemptEnd:
+		c.busy.solo(a.by).end(a)
+	default:
+		c.busy.solo(a.by).start(a.start, between)
+	}
 }
 
-// noteSolo notes the activity of a process that may do one thing at a time.
-func (c *backoff) noteSolo(a *attempt, kind history.Kind, r *record) {
-	if !c.w.hops {
-		return
-	}
-	s := c.busy.solo(a.by)
-	if kind == history.KindAttemptEnd {
-		s.end(a)
-		return
-	}
-	s.start(a.start, c.busy.inHand(c.w.position(a.number, r), s))
-}
-
-// noteFetch notes when a partition is fetched again from an earlier offset.
+// noteFetch notes what is fetched, and when a partition is fetched again from an earlier offset.
 func (c *backoff) noteFetch(e *history.Event) {
-	if c.w.hops {
-		c.busy.fetched(e)
-	}
+	c.busy.fetched(e)
 	if c.b.Usual <= 0 {
 		return
 	}

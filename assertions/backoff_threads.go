@@ -34,8 +34,10 @@ type assignment struct {
 
 // share is the activity of a process in one partition.
 type share struct {
-	// spent is the time of its attempts and calls, and of the waits after them that blocked their thread.
+	// spent is the time of its attempts and calls, of what follows them, and of the waits that blocked their thread.
 	spent time.Duration
+	// last is the record of the latest attempt to end.
+	last int32
 	// started is the latest start of an attempt. A failed one ended at the time ended; wait is how long it may block the
 	// thread since, zero if it does not.
 	started, ended time.Duration
@@ -60,7 +62,7 @@ func (s *shares) part(of assignment) int {
 	if !known {
 		i = len(s.parts)
 		s.index[of] = i
-		s.parts = append(s.parts, share{started: never, apart: map[int]bool{}})
+		s.parts = append(s.parts, share{last: none, started: never, ended: never, apart: map[int]bool{}})
 	}
 	return i
 }
@@ -70,9 +72,12 @@ func (s *shares) separate(a, b int) {
 }
 
 // start notes an attempt, and returns what was done since its record failed; nil if it had not failed. An attempt that
-// may be of an earlier assignment shows no threads.
-func (s *shares) start(a *attempt, of assignment) *beside {
+// may be of an earlier assignment shows no threads. inHand: the process had been handed the record before.
+func (s *shares) start(a *attempt, of assignment, inHand bool) *beside {
 	part := s.part(of)
+	if inHand && len(s.before) > 0 {
+		s.parts[part].spent += s.between(part, a.start)
+	}
 	for i := 0; i < len(s.parts) && s.waiting > 0; i++ {
 		one := &s.parts[i]
 		switch {
@@ -100,6 +105,33 @@ func (s *shares) start(a *attempt, of assignment) *beside {
 	return done
 }
 
+// between is the time since the thread of the partition may have ended something, unless that is a wait.
+func (s *shares) between(part int, now time.Duration) time.Duration {
+	ended := never
+	for i := range s.parts {
+		one := &s.parts[i]
+		if i != part && one.apart[part] {
+			continue
+		}
+		if one.wait.least > 0 {
+			return 0
+		}
+		ended = max(ended, one.ended)
+	}
+	if ended == never || now < ended {
+		return 0
+	}
+	return min(now-ended, refetch)
+}
+
+// written notes the answer to a write for a record of the partition, after its attempts.
+func (s *shares) written(record int32, of assignment, now time.Duration) {
+	if one := &s.parts[s.part(of)]; one.last == record && one.wait.least == 0 {
+		one.spent += max(now-one.ended, 0)
+		one.ended = now
+	}
+}
+
 func (s *shares) await(one *share, wait pause) {
 	if one.wait.least > 0 {
 		s.waiting--
@@ -122,7 +154,7 @@ func (s *shares) end(a *attempt, of assignment, wait pause, settled, certain boo
 	}
 	one := &s.parts[part]
 	one.spent += a.end - a.start
-	one.ended = a.end
+	one.last, one.ended = a.number, a.end
 	if !certain {
 		wait.least = min(wait.least, 1) // it may block the thread, but need not
 	}

@@ -13,14 +13,44 @@ func busyCases() []testCase {
 	waitsForAnother := func(b *builder) *builder {
 		return b.attempt(1, failed).wait(105*ms).attempt(1, failed).wait(205*ms).attempt(1, failed).letter(1)
 	}
-	// twoThreads: record 0 fails while the other thread tries record 3.
-	twoThreads := func(b *builder) *builder {
+	// twoThreads: record 0 fails while the other thread tries record 3. It has more records in hand.
+	twoThreads := func(b *builder, more ...int32) *builder {
 		two(b).sendTo(3, 2, 3)
+		for _, number := range more {
+			b.sendTo(number, 2, number)
+		}
 		first, other := b.start(0), b.start(3)
 		b.end(other, 3, history.OutcomeSuccess)
 		b.end(first, 0, failed)
 		return b
 	}
+	// backlog has the thread try records 4 to 23 of record 1's partition, 30 ms apart, after record 0 failed. before and try
+	// are called for each of them: before record 0 is due, and when its turn comes.
+	backlog := func(b *builder, before, try func(number int32)) history.Source {
+		for number := range int32(20) {
+			before(number + 4)
+		}
+		b.wait(85 * ms).success(1).success(2)
+		for number := range int32(20) {
+			try(number + 4)
+		}
+		return ends(b)
+	}
+	// slowLetter: the thread processes record 1, whose dead letter takes long.
+	slowLetter := func(b *builder) *builder {
+		asked := b.wait(105*ms).attempt(1, history.OutcomePermanent).wait(200 * ms).askLetter(1)
+		return b.wait(200*ms).answerLetter(asked, 0, 0)
+	}
+	// letterUnderWay: the thread goes on with record 2 while the dead letter of record 1 is written.
+	letterUnderWay := func(b *builder) *builder {
+		asked := b.wait(105*ms).attempt(1, history.OutcomePermanent).askLetter(1)
+		return b.success(2).wait(400*ms).answerLetter(asked, 0, 0)
+	}
+	// letterInWait: the thread writes a dead letter of the record too soon, and waits nevertheless.
+	letterInWait := func(b *builder, number int32) *builder {
+		return b.attempt(number, failed).wait(60 * ms).letter(number).wait(40 * ms)
+	}
+	nothing := func(int32) {}
 	copies := func(b *builder) *builder {
 		b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
 			history.OrderingNone
@@ -43,7 +73,6 @@ func busyCases() []testCase {
 		}
 		return b.success(0).commitAll().commitCopies(0).drain().done()
 	}
-	nothing := func(int32) {}
 	slow := func(b *builder) func(int32) {
 		return func(n int32) {
 			other := b.sendTo(n, 1, n).start(n)
@@ -97,6 +126,75 @@ func busyCases() []testCase {
 		{"late, as the only thread has another partition's record", nil, func(b *builder) history.Source {
 			return ends(waitsForAnother(two(b).attempt(0, failed).wait(105 * ms)).success(2))
 		}},
+		{"late, as the only thread works through what it has in hand", nil, func(b *builder) history.Source {
+			return backlog(two(b).attempt(0, failed), func(n int32) { b.sendTo(n, 1, n) },
+				func(n int32) { b.wait(30 * ms).success(n) })
+		}},
+		{"late, as one of two threads works through what it has in hand", nil, func(b *builder) history.Source {
+			return backlog(twoThreads(b), func(n int32) { b.sendTo(n, 1, n) }, func(n int32) { b.wait(30 * ms).success(n) })
+		}},
+		{"late, as the only thread works through what it is handed again", nil, func(b *builder) history.Source {
+			return backlog(two(b).attempt(0, failed), func(n int32) { b.sendTo(n, 1, n) },
+				func(n int32) { b.wait(30 * ms).fetch(n).success(n) })
+		}},
+		{"late, and the only thread tries others as they come", []string{"backoff-late"}, func(b *builder) history.Source {
+			return backlog(two(b).attempt(0, failed), nothing, func(n int32) { b.wait(30*ms).sendTo(n, 1, n).success(n) })
+		}},
+		{"late, and one of two threads tries others as they come", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return backlog(twoThreads(b), nothing, func(n int32) { b.wait(30*ms).sendTo(n, 1, n).success(n) })
+			}},
+		{"late, as the dead letter of another partition's record takes long", nil, func(b *builder) history.Source {
+			return ends(slowLetter(two(b).attempt(0, failed)).success(2))
+		}},
+		{"late, as the dead letter of a record of one of two threads takes long", nil, func(b *builder) history.Source {
+			return ends(slowLetter(twoThreads(b)).success(2))
+		}},
+		{"late, and idle for long after the dead letter of another partition's record", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return ends(slowLetter(two(b).attempt(0, failed)).success(2).wait(300 * ms))
+			}},
+		{"late, and idle for long after the dead letter of its thread", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return ends(slowLetter(twoThreads(b)).success(2).wait(300 * ms))
+			}},
+		{"late, and idle while another partition's dead letter is under way", []string{"backoff-late"},
+			func(b *builder) history.Source { return ends(letterUnderWay(two(b).attempt(0, failed))) }},
+		{"late, and idle while a dead letter of its thread is under way", []string{"backoff-late"},
+			func(b *builder) history.Source { return ends(letterUnderWay(twoThreads(b))) }},
+		{"late, as the only thread waits after dead letters that came too soon", []string{"premature-dead-letter",
+			"under-retried"}, func(b *builder) history.Source {
+			two(b).sendTo(4, 1, 4).sendTo(5, 1, 5).attempt(0, failed).wait(105 * ms)
+			for _, number := range []int32{1, 4, 5} {
+				letterInWait(b, number)
+			}
+			return ends(b.success(2))
+		}},
+		{"late, as one of two threads waits after a dead letter that came too soon", []string{"premature-dead-letter",
+			"under-retried"}, func(b *builder) history.Source {
+			return letterInWait(twoThreads(b).wait(105*ms), 1).success(0).success(2).commitAll().drain().done()
+		}},
+		{"late, as one of two threads works through what it has in hand, beside the other", nil,
+			func(b *builder) history.Source {
+				others := twoThreads(b, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43)
+				return backlog(others, func(n int32) { b.sendTo(n, 1, n) }, func(n int32) {
+					if n == 4 {
+						own := b.start(n)
+						b.success(n+20).end(own, n, history.OutcomeSuccess)
+						return
+					}
+					b.wait(15 * ms).success(n + 20).wait(15 * ms).success(n)
+				})
+			}},
+		{"late, and one of two threads stands still with another in hand", []string{"backoff-late"},
+			func(b *builder) history.Source {
+				return backlog(twoThreads(b), func(n int32) { b.sendTo(n, 1, n) }, func(n int32) {
+					if n == 23 {
+						b.wait(2000 * ms)
+					}
+					b.success(n)
+				})
+			}},
 		// It turns to record 1 while record 0 waits, so waits do not block it.
 		{"late, in a process that goes on with the partition while a record waits", []string{"backoff-late"},
 			func(b *builder) history.Source {
