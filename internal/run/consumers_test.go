@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,6 +14,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/network"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/tap"
+	"github.com/dlqbench/dlqbench/internal/plan"
 	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -60,13 +62,27 @@ func TestMissingTopicsAreTold(t *testing.T) {
 	header := history.Header{Topics: topics, Consumers: make([]history.Consumer, 1)}
 	r := &run{
 		options: Options{Log: zerolog.New(&said)}, header: header, clock: history.NewClock(),
-		live: newLive(&kept, &header), stage: stage{tap: proxy},
+		live: newLive(&kept, &header), stage: stage{tap: proxy}, plan: &plan.Plan{},
 	}
-	for _, topic := range []string{"orders", "outbox"} {
-		if _, err := subject.Metadata(t.Context(), topic); err != nil {
+	r.header.Expect.Patience = time.Minute
+	failing := figures{retrying: 1}
+	for _, asked := range []struct {
+		topic string
+		limit time.Duration
+	}{{"orders", time.Minute}, {"outbox", r.quietAfter()}} {
+		if _, err := subject.Metadata(t.Context(), asked.topic); err != nil {
 			t.Fatal(err)
 		}
+		if got := r.standstill(failing, r.allow()); got != asked.limit {
+			t.Errorf("after %s was asked for, the drain waits %v, want %v", asked.topic, got, asked.limit)
+		}
 		r.noteMissingTopics()
+	}
+	failing.DeadLetters = 1
+	for _, now := range []figures{{}, failing} {
+		if got := r.standstill(now, r.allow()); got != time.Minute {
+			t.Errorf("with %+v, the drain waits %v", now, got)
+		}
 	}
 	if got := said.String(); strings.Contains(got, "orders") || !strings.Contains(got, "outbox") {
 		t.Errorf("said %q", got)

@@ -38,8 +38,8 @@ func (r *run) drain(ctx context.Context) error {
 	for {
 		committed, sure, asking := r.committedToEnd(ctx) // brokers that do not answer now may answer next time
 		now := r.live.figures()
-		still := watch.still(r.live, now)
-		r.showStill(still, r.patience()+given.back())
+		still, limit := watch.still(r.live, now), r.standstill(now, given)
+		r.showStill(still, limit)
 		mayReturn := r.mayReturn(began)
 		if committed && (sure && now.retrying == 0 && r.stubs.inFlight() == 0 || still > r.quietAfter()) && !mayReturn {
 			return nil
@@ -47,7 +47,7 @@ func (r *run) drain(ctx context.Context) error {
 		if r.deserted() || r.options.Discovery.lookingOn() && r.ended() {
 			return nil
 		}
-		if still > r.patience()+given.back() && !mayReturn || r.clock.Now()-began > drainCap {
+		if still > limit && !mayReturn || r.clock.Now()-began > drainCap {
 			if asking != nil && ctx.Err() == nil {
 				return environment("asking the brokers how far the subject is", asking)
 			}
@@ -76,6 +76,15 @@ func (r *run) showStill(still, limit time.Duration) {
 	if still >= noticeable {
 		r.activity.Store(&activity{"waiting for the consumer: nothing has moved", r.clock.Now() - still, limit})
 	}
+}
+
+// standstill returns how long nothing may move before the drain ends. Of a subject that writes no dead letter, as a topic
+// does not exist, the run can tell no more: its client may wait for the topic a minute for each record.
+func (r *run) standstill(now figures, given *allowance) time.Duration {
+	if now.retrying > 0 && now.DeadLetters == 0 && len(r.tap.Missing()) > 0 {
+		return r.quietAfter()
+	}
+	return r.patience() + given.back()
 }
 
 // patience returns how long nothing may move before the subject counts as standing still. It is explained, or half
