@@ -119,8 +119,8 @@ type Effects struct {
 // up, and that is their final state. Histories that predate DeadLetters express this by a non-empty Envelope.
 func (c *Contract) HasDLQ() bool { return c.DeadLetters || c.Envelope != "" }
 
-// NamesAllHeaders reports whether the envelope is a dialect, so that every header added to dead letters is known. For
-// custom headers only the listed ones are known, and a replay cannot remove unknown headers.
+// NamesAllHeaders reports whether the envelope is a dialect, so that every header added to dead letters is known. Of
+// custom headers only the listed ones are.
 func (c *Contract) NamesAllHeaders() bool {
 	return c.Envelope != "" && !strings.HasPrefix(c.Envelope, OwnHeadersPrefix)
 }

@@ -69,7 +69,7 @@ func TestMissingTopicsAreTold(t *testing.T) {
 	for _, asked := range []struct {
 		topic string
 		limit time.Duration
-	}{{"orders", time.Minute}, {"outbox", r.quietAfter()}} {
+	}{{"orders", time.Minute}, {"outbox", lackingLeast}} {
 		if _, err := subject.Metadata(t.Context(), asked.topic); err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,9 @@ const (
 	drainCap = 15 * time.Minute
 	// storeDrain is the time that a dead-letter store may take to come to rest.
 	storeDrain = time.Minute
+	// lackingLeast bounds lackingAfter from below: a contract may promise no wait, and clients wait up to a minute for a
+	// topic, and try again.
+	lackingLeast = 15 * time.Second
 	// adminLimit bounds one query to the brokers.
 	adminLimit = 5 * time.Second
 )
@@ -78,13 +81,21 @@ func (r *run) showStill(still, limit time.Duration) {
 	}
 }
 
-// standstill returns how long nothing may move before the drain ends. Of a subject that writes no dead letter, as a topic
-// does not exist, the run can tell no more: its client may wait for the topic a minute for each record.
+// standstill returns how long nothing may move before the drain ends.
 func (r *run) standstill(now figures, given *allowance) time.Duration {
-	if now.retrying > 0 && now.DeadLetters == 0 && len(r.tap.Missing()) > 0 {
-		return r.quietAfter()
+	if r.lacksTopics(now) {
+		return r.lackingAfter()
 	}
 	return r.patience() + given.back()
+}
+
+// lackingAfter returns how long a subject that lacks a topic must stand still.
+func (r *run) lackingAfter() time.Duration { return max(r.quietAfter(), lackingLeast) }
+
+// lacksTopics reports whether records that failed may wait for a topic that does not exist. If the subject then stands
+// still, the run can tell no more.
+func (r *run) lacksTopics(now figures) bool {
+	return now.retrying > 0 && now.DeadLetters == 0 && len(r.tap.Missing()) > 0
 }
 
 // patience returns how long nothing may move before the subject counts as standing still. It is explained, or half

@@ -103,10 +103,10 @@ func (r *run) replayTools(bootstrap, ids string) ([]subject.Launch, error) {
 	return tools, nil
 }
 
-// noteForeign notes the headers that the consumer has added to a dead letter, if the contract describes none of them. A
+// noteForeign notes the headers that the consumer has added to a dead letter, unless the contract names all of them. A
 // replay leaves them out: one of them may count attempts, and the record would have none left.
 func (r *run) noteForeign(letter *kgo.Record) {
-	if r.header.Contract().Envelope != "" {
+	if r.header.Contract().NamesAllHeaders() {
 		return
 	}
 	if r.foreign == nil {

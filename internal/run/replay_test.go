@@ -15,6 +15,7 @@ import (
 func TestReplayLeavesOutWhatTheContractDoesNotDescribe(t *testing.T) {
 	for envelope, want := range map[string][]string{
 		"":                   {"--dialect", "raw", "--to", "orders", "--drop-header", "attempts", "--drop-header", "failed-at"},
+		"headers:topic=from": {"--dialect", "headers:topic=from", "--drop-header", "attempts", "--drop-header", "failed-at"},
 		deadletter.PlainName: {"--dialect", "plain"},
 	} {
 		r := &run{

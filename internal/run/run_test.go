@@ -18,6 +18,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/env/workload"
+	"github.com/dlqbench/dlqbench/internal/testkit/kafkatest"
 	"github.com/dlqbench/dlqbench/reports"
 	"github.com/dlqbench/dlqbench/scenarios"
 )
@@ -351,9 +352,15 @@ func TestQuiet(t *testing.T) {
 }
 
 // Faults wait for a subject that works off its prefetched records, as long as it moves. They do not wait for a
-// subject that is not behind, nor for one that stands still, nor for one of which no process is left.
+// subject that is not behind, nor for one that stands still, nor for one of which no process is left. One that stands
+// still as it lacks a topic ends the wait.
 func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 	const sent, steady = 100, 10 * time.Second
+	fake, _ := kafkatest.Start(t, &kafkatest.Log{}, 1, nil)
+	lacking, subject := tapped(t, fake.ListenAddrs()[0], nil)
+	if _, err := subject.Metadata(t.Context(), "outbox"); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		what     string
 		finished int
@@ -361,15 +368,18 @@ func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 		commits  time.Duration
 		closed   time.Duration
 		fallen   []int16 // instances of three whose process has ended by itself; instance 0 has one in any case
+		lacking  bool    // it asked for a topic that does not exist
 	}{
-		{"it keeps up", sent - 20, time.Hour, 0, steady + meetingLeast, nil},
+		{"it keeps up", sent - 20, time.Hour, 0, steady + meetingLeast, nil, false},
 		{"it keeps up and commits every minute", sent - 20, time.Hour, time.Minute, steady + meetingLeast + 30*time.Second,
-			nil},
-		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 0, 5*time.Minute + 40*time.Second + meetingLeast, nil},
-		{"it is behind and moves without end", 10, time.Hour, 0, steady + meetingMost, nil},
-		{"it is behind and stands still", 10, 0, 0, steady + 40*time.Second + meetingLeast, nil},
-		{"a process of two is left", 10, 0, 0, steady + 40*time.Second + meetingLeast, []int16{1}},
-		{"no process is left", 10, 0, 0, steady, []int16{0, 1}},
+			nil, false},
+		{"it is behind and moves for 5 min", 10, 5 * time.Minute, 0, 5*time.Minute + 40*time.Second + meetingLeast, nil,
+			false},
+		{"it is behind and moves without end", 10, time.Hour, 0, steady + meetingMost, nil, false},
+		{"it is behind and stands still", 10, 0, 0, steady + 40*time.Second + meetingLeast, nil, false},
+		{"a process of two is left", 10, 0, 0, steady + 40*time.Second + meetingLeast, []int16{1}, false},
+		{"no process is left", 10, 0, 0, steady, []int16{0, 1}, false},
+		{"it lacks a topic and stands still", 10, 0, 0, steady + lackingLeast, nil, true},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -386,7 +396,10 @@ func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 						s.tell(history.KindAttemptEnd, record, success)
 					}
 				}
-				s.tell(history.KindInstanceStarting, history.None, nil)
+				if s.tell(history.KindInstanceStarting, history.None, nil); test.lacking {
+					s.tap = lacking
+					s.tell(history.KindAttemptEnd, int32(test.finished), failing)
+				}
 				for _, instance := range test.fallen {
 					for _, kind := range []history.Kind{history.KindInstanceStarting, history.KindInstanceExited} {
 						s.tell(kind, history.None, func(e *history.Event) { e.Instance = instance })

@@ -60,6 +60,8 @@ func (s *shown) goOn(passes time.Duration) reports.Snapshot {
 
 func success(e *history.Event) { e.Outcome = history.OutcomeSuccess }
 
+func failing(e *history.Event) { e.Outcome = history.OutcomeTransient }
+
 // The live view shows the time of the load, not of the run. Before the load, the duration of the run is not known.
 func TestSnapshotTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +142,6 @@ func TestSnapshotFigures(t *testing.T) {
 func TestSnapshotRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShown(t)
-		failed := func(e *history.Event) { e.Outcome = history.OutcomeTransient }
 		letter := func(code int16) func(*history.Event) {
 			return func(e *history.Event) { e.Topic, e.Code = 1, code }
 		}
@@ -151,10 +152,10 @@ func TestSnapshotRecords(t *testing.T) {
 				t.Errorf("%s: %d in flight, %d duplicates, %d dead letters", step, got.retrying, got.Duplicates, got.DeadLetters)
 			}
 		}
-		s.tell(history.KindAttemptEnd, 1, failed)
-		s.tell(history.KindAttemptEnd, 1, failed)
-		s.tell(history.KindAttemptEnd, 2, failed)
-		s.tell(history.KindAttemptEnd, 8, failed) // shares a word with 1 and 2
+		s.tell(history.KindAttemptEnd, 1, failing)
+		s.tell(history.KindAttemptEnd, 1, failing)
+		s.tell(history.KindAttemptEnd, 2, failing)
+		s.tell(history.KindAttemptEnd, 8, failing) // shares a word with 1 and 2
 		want("three failed", 3, 0, 0)
 		s.tell(history.KindAttemptEnd, 1, success)
 		want("one succeeded", 2, 0, 0)
@@ -166,7 +167,7 @@ func TestSnapshotRecords(t *testing.T) {
 			s.tell(history.KindAttemptEnd, 1, success)
 		}
 		want("it succeeded four times", 1, 1, 1)
-		s.tell(history.KindAttemptEnd, history.None, failed)
+		s.tell(history.KindAttemptEnd, history.None, failing)
 		want("something unknown failed", 2, 1, 1)
 		s.tell(history.KindProduceResponse, history.None, letter(0))
 		want("and was dead-lettered", 1, 1, 2)
