@@ -37,9 +37,7 @@ func libraryBugs() []Bug {
 			Name:      "letters-only-the-leader-has",
 			What:      "the producer of dead letters waits for the leader alone (acks=1), the default of many clients",
 			Invariant: "no-loss", Anomaly: "dropped-by-ack", Scenario: "leader-loss",
-			Consumer: func(config *consumer.Config, _ *consumer.Parts) {
-				config.Options = append(config.Options, kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()))
-			},
+			Consumer: leaderAlone,
 		},
 		batched("batch-written-again",
 			"dead letters are written together, and all of them again if one is refused", "dlq-once", "dlq-duplicate",

@@ -49,6 +49,10 @@ func topicBugs() []Bug {
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = eagerParker{} },
 		},
 		{
+			Name: "copies-only-the-leader-has", What: "the producer of retry copies waits for the leader alone (acks=1)",
+			Invariant: "no-loss", Anomaly: "dropped-by-ack", Scenario: "retry-leader-loss", Consumer: leaderAlone,
+		},
+		{
 			Name: "second-letter-differs", What: "every dead letter is produced twice, the second time with another value",
 			Invariant: "dlq-once", Anomaly: "two-payloads-one-source", Scenario: "mix",
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Parker = wavering{} },
@@ -65,6 +69,11 @@ func topicBugs() []Bug {
 			Consumer: func(_ *consumer.Config, parts *consumer.Parts) { parts.Sealer = changed{parts.Sealer, addHistory} },
 		},
 	}
+}
+
+// leaderAlone has the producer of dead letters and retry copies wait for no other broker.
+func leaderAlone(config *consumer.Config, _ *consumer.Parts) {
+	config.Options = append(config.Options, kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()))
 }
 
 // latePolicy waits a second longer.
