@@ -324,6 +324,12 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"committed-beside", "smoke", "commit-after-outcome: commit-past-unfinished"},
 			{"reports-logged", "dlq-publish-failure", "commit-after-dlq"},
 		},
+		"frameworks/node-rdkafka/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"stored-by-client", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
+		},
+		"frameworks/node-rdkafka/stream.yaml": {{"", "consumer-rolling-restart", ""}},
 		"frameworks/otel-collector/subject.yaml": {
 			{"", recovers("consumer-rolling-restart"), ""},
 			{"marked-first", recovers("consumer-rolling-restart"), "commit-after-outcome: commit-past-unfinished"},
