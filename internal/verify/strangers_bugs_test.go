@@ -49,6 +49,9 @@ const fewerPartitions = "../a-few-records topics.dlq.partitions=2"
 // seldom is a scenario with fewer records than it has, for a stranger that waits for seconds.
 func seldom(scenario string) string { return scenario + " workload.rate=15/s" }
 
+// inBatches is a scenario whose records come in batches, with fewer of them for a stranger that waits for seconds.
+func inBatches(scenario string) string { return scenario + " workload.rate=60/s" }
+
 // aloneInOutage has one instance make all calls while they fail.
 const aloneInOutage = "downstream-outage subject.reference.instances=1"
 
@@ -330,6 +333,17 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
 		},
 		"frameworks/node-rdkafka/stream.yaml": {{"", "consumer-rolling-restart", ""}},
+		"frameworks/php-rdkafka/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"auto-commit", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
+			{"flush-is-delivery", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/karafka/subject.yaml": {
+			{"", seldom("dlq-publish-failure"), ""},
+			{"letter-not-awaited", seldom("dlq-publish-failure"), "commit-after-dlq"},
+			{"retries-of-the-batch", inBatches("smoke"), "bounded-retries: under-retried"},
+			{"batches-by-default", inBatches("smoke"), "bounded-retries: over-retried"},
+		},
 		"frameworks/otel-collector/subject.yaml": {
 			{"", recovers("consumer-rolling-restart"), ""},
 			{"marked-first", recovers("consumer-rolling-restart"), "commit-after-outcome: commit-past-unfinished"},
