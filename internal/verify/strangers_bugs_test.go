@@ -344,6 +344,15 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"retries-of-the-batch", inBatches("smoke"), "bounded-retries: under-retried"},
 			{"batches-by-default", inBatches("smoke"), "bounded-retries: over-retried"},
 		},
+		"frameworks/ruby-kafka/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"letters-buffered", "smoke", "commit-after-outcome: commit-past-unfinished"},
+		},
+		"frameworks/broadway/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"failed-logged", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
+		},
 		"frameworks/otel-collector/subject.yaml": {
 			{"", recovers("consumer-rolling-restart"), ""},
 			{"marked-first", recovers("consumer-rolling-restart"), "commit-after-outcome: commit-past-unfinished"},
