@@ -29,7 +29,6 @@ final class Orders
     private RdKafka\KafkaConsumer $consumer;
     private RdKafka\Producer $producer;
     private RdKafka\ProducerTopic $letters;
-    private CurlHandle $http;
 
     public function __construct()
     {
@@ -48,13 +47,6 @@ final class Orders
         $conf->setDrMsgCb(fn ($kafka, $message) => $this->delivered = $message->err);
         $this->producer = new RdKafka\Producer($conf);
         $this->letters = $this->producer->newTopic(getenv('KAFKA_DLQ_TOPIC'));
-
-        $this->http = curl_init(getenv('DOWNSTREAM_URL') . '/v1/attempt');
-        curl_setopt_array($this->http, [
-            CURLOPT_POST => true,
-            CURLOPT_RETURNTRANSFER => true,
-            CURLOPT_TIMEOUT_MS => 1000,
-        ]);
     }
 
     public function run(): void
@@ -116,10 +108,14 @@ final class Orders
         }
     }
 
+    // Uses a handle for each call: curl repeats a call by itself if a connection that it kept breaks before the answer.
     private function charge(RdKafka\Message $message): void
     {
-        curl_setopt_array($this->http, [
+        $http = curl_init(getenv('DOWNSTREAM_URL') . '/v1/attempt');
+        curl_setopt_array($http, [
             CURLOPT_POSTFIELDS => $message->payload ?? '',
+            CURLOPT_RETURNTRANSFER => true,
+            CURLOPT_TIMEOUT_MS => 1000,
             CURLOPT_HTTPHEADER => [
                 'Content-Type: application/json',
                 'Expect:',
@@ -128,11 +124,11 @@ final class Orders
                 'X-Kafka-Offset: ' . $message->offset,
             ],
         ]);
-        $body = curl_exec($this->http);
+        $body = curl_exec($http);
         if ($body === false) {
-            throw new Rejected(curl_error($this->http), false);
+            throw new Rejected(curl_error($http), false);
         }
-        $status = curl_getinfo($this->http, CURLINFO_RESPONSE_CODE);
+        $status = curl_getinfo($http, CURLINFO_RESPONSE_CODE);
         if ($status !== 200) {
             throw new Rejected("$status $body", $status === 400 || $status === 422);
         }

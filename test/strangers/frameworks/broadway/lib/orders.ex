@@ -49,7 +49,8 @@ defmodule Orders do
 
   defp charge(order) do
     url = String.to_charlist(System.fetch_env!("DOWNSTREAM_URL") <> "/v1/attempt")
-    request = {url, [], 'application/json', order || ""}
+    # On a connection that it keeps, httpc lets calls wait behind one that hangs, and their time-outs with them.
+    request = {url, [{'connection', 'close'}], 'application/json', order || ""}
 
     case :httpc.request(:post, request, [timeout: 1000], body_format: :binary) do
       {:ok, {{_, 200, _}, _, _}} -> :ok
