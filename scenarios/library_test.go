@@ -69,3 +69,31 @@ func TestRefusedWritesReachTheConsumer(t *testing.T) {
 		}
 	}
 }
+
+// A consumer may make a connection for each call, as curl's users in PHP do. A limit that a call does not reach breaks
+// none of them, and the run is inconclusive.
+func TestLimitsOfConnectionsBreakSingleCalls(t *testing.T) {
+	const call = 300 // bytes of a small request, with its headers
+	found := 0
+	for _, name := range Names() {
+		_, data, err := Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scenario, err := Parse(name, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fault := range scenario.Faults {
+			if n := fault.Network; n != nil && n.Link == "downstream" && n.LimitData > 0 {
+				found++
+				if n.LimitData.Bytes() > call {
+					t.Errorf("%s lets %s pass on each connection to the downstream", name, n.LimitData)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no shipped scenario breaks connections to the downstream in the middle of a call")
+	}
+}
