@@ -191,7 +191,7 @@ func (c *backoff) observe(e *history.Event) {
 	case e.Kind == history.KindFetched:
 		c.noteFetch(e)
 		return
-	case e.Kind == history.KindProduceResponse && e.Record != none:
+	case e.Kind == history.KindProduceResponse && c.w.record(e.Record) != nil:
 		c.busy.written(holder{e.Instance, e.Run}, e.Record, c.lane(e.Record), e.Time)
 	case c.w.call != nil:
 		c.noteCall(e)

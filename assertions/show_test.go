@@ -172,6 +172,36 @@ func TestTraceMarksAndExplains(t *testing.T) {
 	}
 }
 
+// Of many lines in a row that name no record, a trace has the first ones and counts the others. Those that name the
+// record are never among them, and what follows begins a new row.
+func TestTraceShortensLogs(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).start(0)
+	for range 40 {
+		b.logs("at java.base/java.lang.Thread.run")
+	}
+	b.logs("ERROR in-0@0 failed")
+	for range 4 {
+		b.logs("at org.example.Orders")
+	}
+	told, err := Trace(b.success(0).commitAll().drain().done(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, line := range told.Trace {
+		if line.Kind == history.KindSubjectError.String() {
+			lines = append(lines, strings.TrimPrefix(line.Text, "instance 0 logs: "))
+		}
+	}
+	thread, orders := "at java.base/java.lang.Thread.run", "at org.example.Orders"
+	want := []string{thread, thread, thread, "37 further lines of the log", "ERROR in-0@0 failed", orders, orders, orders,
+		"1 further line of the log"}
+	if !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
+	}
+}
+
 // Of several commits that were asked for at once, the trace ends with the first answer. The others were answered, too.
 func TestTraceKnowsWhichCommitsWereAnswered(t *testing.T) {
 	b := newBuilder()

@@ -35,6 +35,8 @@ type trace struct {
 	// taken describe the group.
 	commits map[int64]string
 	group   []string
+	// row is how many lines of a log end the trace that name no record.
+	row int
 	// takenBack: the event that is being added takes back the commit of the record.
 	takenBack bool
 	// joined holds the producers that have part of the trace in an open transaction.
@@ -52,6 +54,10 @@ type toldPlace struct {
 
 // linesLimit is the largest number of lines in a trace. Marked lines are always included.
 const linesLimit = 120
+
+// rowLimit is the largest number of lines of a log in a row that name no record. A line after them counts the others:
+// a framework may log a stack for each attempt at any record, and the record's own events would be lost among them.
+const rowLimit = 3
 
 // errTold ends the walk when every trace is complete.
 var errTold = errors.New("every trace is told")
@@ -152,8 +158,8 @@ func (n *narrator) take(e *history.Event) error {
 	case history.KindInstanceStarting, history.KindInstanceSignal, history.KindInstanceExited, history.KindSubjectError,
 		history.KindSubjectHealth, history.KindMembership:
 		for _, s := range n.traces {
-			if n.concerns(s, e) && !n.ofAnother(s, e) {
-				n.add(s, e)
+			if n.concerns(s, e) {
+				n.process(s, e)
 			}
 		}
 	case history.KindFaultStart, history.KindFaultEnd:
@@ -348,6 +354,27 @@ func (n *narrator) concerns(s *trace, e *history.Event) bool {
 	return s.open() && s.owners[by]
 }
 
+// process adds an event of a process. Of several lines of its log in a row that name no record, it adds the first few,
+// and counts the others.
+func (n *narrator) process(s *trace, e *history.Event) {
+	named, row, length := n.named(s, e), s.row, len(s.counterexample.Trace)
+	switch {
+	case named == namesOthers:
+		return
+	case row <= rowLimit || named == namesOwn:
+		if n.add(s, e); len(s.counterexample.Trace) == length {
+			return
+		}
+	}
+	if named == namesNone {
+		s.row = row + 1
+	}
+	if more := s.row - rowLimit; more > 0 {
+		s.counterexample.Trace[len(s.counterexample.Trace)-1].Text = units.Plural(int64(more), "further line",
+			"further lines") + " of the log"
+	}
+}
+
 func (n *narrator) fault(e *history.Event) {
 	text := e.Text
 	if text == "" && e.Op >= 0 && e.Op < int64(len(n.w.faults)) {
@@ -392,6 +419,7 @@ func (n *narrator) add(s *trace, e *history.Event) {
 	}
 	p := n.w.wayOf(e)
 	s.meet(p)
+	s.row = 0
 	s.counterexample.Trace = append(s.counterexample.Trace, Line{
 		Time: e.Time, Kind: e.Kind.String(), Text: text, Marked: marked, From: p.from.Name, To: p.to.Name, Failed: p.failed,
 		Label: label(e),

@@ -110,19 +110,36 @@ func (s *trace) isAt(named *namedPlace, next bool) bool {
 		named.topic >= 0 && slices.ContainsFunc(s.letters, func(one place) bool { return named.means(one, false) })
 }
 
-// ofAnother reports whether a log line names other records and not the trace's. An id decides, otherwise the places,
+// mentions says which records a line of a log names.
+type mentions int
+
+const (
+	namesNone mentions = iota
+	namesOwn
+	namesOthers // and not the trace's
+)
+
+// named determines which records an event names, if it is a line of a log. An id decides, otherwise the places,
 // otherwise the keys, because several records share a key.
-func (n *narrator) ofAnother(s *trace, e *history.Event) bool {
+func (n *narrator) named(s *trace, e *history.Event) mentions {
 	if e.Kind != history.KindSubjectError || s.record < 0 || s.tellsOf(e) {
-		return false
+		return namesOwn
+	}
+	either := func(own bool) mentions {
+		if own {
+			return namesOwn
+		}
+		return namesOthers
 	}
 	if number, found := n.lines.ids.Find([]byte(e.Text)); found {
-		return number != s.record && !strings.Contains(e.Text, n.lines.ids.Token(s.record))
+		return either(number == s.record || strings.Contains(e.Text, n.lines.ids.Token(s.record)))
 	}
 	if places := n.lines.placesIn(e.Text); len(places) > 0 {
 		next := ofPosition.MatchString(e.Text)
-		return !slices.ContainsFunc(places, func(named namedPlace) bool { return s.isAt(&named, next) })
+		return either(slices.ContainsFunc(places, func(named namedPlace) bool { return s.isAt(&named, next) }))
 	}
-	keys := namedKey.FindAllStringSubmatch(e.Text, -1)
-	return len(keys) > 0 && !slices.ContainsFunc(keys, func(found []string) bool { return number(found[1]) == s.key })
+	if keys := namedKey.FindAllStringSubmatch(e.Text, -1); len(keys) > 0 {
+		return either(slices.ContainsFunc(keys, func(found []string) bool { return number(found[1]) == s.key }))
+	}
+	return namesNone
 }
