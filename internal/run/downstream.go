@@ -161,9 +161,10 @@ func (r *run) makeAuthority() error {
 
 // attemptsConfig is what all attempts of the run are recorded with.
 func (r *run) attemptsConfig() workload.AttemptsConfig {
+	contract := r.header.Contract()
 	return workload.AttemptsConfig{
 		Plan: r.plan, IDs: r.ids, Instances: r.header.Instances, Ops: &r.ops, Clock: r.clock, Sink: r.live,
-		Calls: r.header.Contract().Calls,
+		Calls: contract.Calls, Wait: contract.Backoff.Initial,
 	}
 }
 

@@ -23,8 +23,10 @@ type AttemptsConfig struct {
 	// Other is the number of a downstream that does not decide (history.Header.Downstreams), 0 for the one that does.
 	// Its calls are recorded as calls instead of attempts, and succeed unless a fault says otherwise.
 	Other int
-	// Calls is the number of calls in an attempt that fails, where a client repeats calls by itself; 0 stands for 1.
+	// Calls is the largest number of calls in an attempt, where a client repeats calls by itself; 0 stands for 1. A call is
+	// a repeat if it begins sooner than Wait, the subject's own first wait, after the end of the one before.
 	Calls int
+	Wait  time.Duration
 	// Spans: an attempt has several calls. A downstream that can tell them begins each with BeginCall.
 	Spans bool
 	// Instances is the number of subject instances that get a listener. First is the number of the first of them.
@@ -56,6 +58,7 @@ type Attempts struct {
 
 	// spans is nil if each call is an attempt.
 	spans   *spans
+	repeats repeats
 	batches batchIDs
 }
 
@@ -64,6 +67,18 @@ type Attempts struct {
 type recordState struct {
 	all, planned atomic.Int32
 	replayed     atomic.Bool
+}
+
+// repeats are the latest attempts of records whose client repeats calls by itself.
+type repeats struct {
+	mu sync.Mutex
+	of map[int32]repeatedAttempt
+}
+
+// repeatedAttempt is the number of calls in an attempt, and when the last of them ended.
+type repeatedAttempt struct {
+	calls int
+	ended time.Duration
 }
 
 // processState is an instance's current process, and the number of the first process, from 1, from which no call with
@@ -79,6 +94,9 @@ func NewAttempts(cfg AttemptsConfig) *Attempts {
 		processes: make([]processState, cfg.Instances)}
 	if cfg.Spans {
 		a.spans = newSpans()
+	}
+	if cfg.Calls > 1 {
+		a.repeats.of = map[int32]repeatedAttempt{}
 	}
 	return a
 }
@@ -189,6 +207,7 @@ func (a *Attempts) End(event *history.Event, gone bool) {
 	if event.Outcome != history.OutcomeUnknownID {
 		a.answered.Add(1)
 	}
+	a.endRepeated(event)
 	a.open.Add(-1)
 }
 
@@ -401,8 +420,38 @@ func (a *Attempts) DecideTogether(caller Caller, events []history.Event, apart b
 	return rulings, of, ended
 }
 
-// decide returns the planned outcome of the k-th call for a record, k from 1.
+// decide returns the planned outcome of the k-th attempt at a record, k from 1.
 func (a *Attempts) decide(record, k int32, replayed bool) history.Outcome {
-	calls := int32(max(a.cfg.Calls, 1))
-	return decide(&a.cfg.Plan.Records[record], (k+calls-1)/calls, replayed)
+	return decide(&a.cfg.Plan.Records[record], k, replayed)
+}
+
+// count counts a call that the plan decides, and returns the number of its attempt, from 1. A call that the client
+// repeats by itself belongs to the attempt of the one before.
+func (a *Attempts) count(record int32) int32 {
+	planned := &a.records[record].planned
+	if a.repeats.of == nil {
+		return planned.Add(1)
+	}
+	a.repeats.mu.Lock()
+	defer a.repeats.mu.Unlock()
+	one := a.repeats.of[record]
+	if one.calls == 0 || one.calls == a.cfg.Calls || a.cfg.Clock.Now()-one.ended >= a.cfg.Wait {
+		one.calls = 0
+		planned.Add(1)
+	}
+	one.calls++
+	a.repeats.of[record] = one
+	return planned.Load()
+}
+
+// endRepeated notes the end of a call that the client may repeat.
+func (a *Attempts) endRepeated(event *history.Event) {
+	if a.repeats.of == nil || event.Record < 0 {
+		return
+	}
+	a.repeats.mu.Lock()
+	defer a.repeats.mu.Unlock()
+	one := a.repeats.of[event.Record]
+	one.ended = event.Time
+	a.repeats.of[event.Record] = one
 }

@@ -171,7 +171,7 @@ func (a *Attempts) ruleCall(event *history.Event) Ruling {
 	}
 	state := &a.records[event.Record]
 	planned := state.planned.Load()
-	outcome := a.decide(event.Record, planned+1, state.replayed.Load())
+	outcome := a.decide(event.Record, planned/int32(max(a.cfg.Calls, 1))+1, state.replayed.Load())
 	strikes := call.role == CallLast || call.nth == 1+(event.Record+planned)%3
 	if call.span.struck || !strikes {
 		return Ruling{Outcome: history.OutcomeSuccess}

@@ -139,8 +139,7 @@ func (a *Attempts) rule(record, attempt int32) Ruling {
 	if a.cfg.Other > 0 {
 		return Ruling{Outcome: history.OutcomeSuccess}
 	}
-	state := &a.records[record]
-	return plannedRuling(a.decide(record, state.planned.Add(1), state.replayed.Load()))
+	return plannedRuling(a.decide(record, a.count(record), a.records[record].replayed.Load()))
 }
 
 // ruleChanged returns the answer of the first change that has one.

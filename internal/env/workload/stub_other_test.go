@@ -3,6 +3,7 @@ package workload
 import (
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -91,15 +92,36 @@ func TestFaultsBreakOthers(t *testing.T) {
 	}
 }
 
-// Where a client repeats calls by itself, a planned failure is that of all its calls in an attempt.
+// Where a client repeats calls by itself, a planned failure is that of all its calls in an attempt: those that begin
+// sooner than the subject's wait after the last one, up to the number of calls.
 func TestPlannedFailuresAreThoseOfAttempts(t *testing.T) {
-	a := NewAttempts(AttemptsConfig{Plan: &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient,
-		Failures: 2}}}, Calls: 3})
-	var failed int
-	for a.rule(0, 1).Outcome == history.OutcomeTransient {
-		failed++
-	}
-	if failed != 6 {
-		t.Errorf("%d calls fail", failed)
+	for name, test := range map[string]struct {
+		waits []time.Duration // before each call that fails
+	}{
+		"repeats all":   {[]time.Duration{0, 10, 10, 100, 10, 10}},
+		"repeats none":  {[]time.Duration{0, 100}},
+		"repeats some":  {[]time.Duration{0, 99, 100}},
+		"has no waits":  {[]time.Duration{0, 0, 0, 0, 0, 0}},
+		"repeats later": {[]time.Duration{0, 150}},
+		"repeats more":  {[]time.Duration{0, 10, 100, 10, 10}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := NewAttempts(AttemptsConfig{Calls: 3, Wait: 100 * time.Millisecond, Clock: history.NewClock(),
+					Sink: discard{}, Instances: 1, Ops: new(atomic.Int64),
+					Plan: &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 2}}}})
+				for i, wait := range append(test.waits, 100) {
+					time.Sleep(wait * time.Millisecond)
+					event := history.New(history.KindAttemptStart, 0)
+					event.Instance = 0
+					a.Begin(&event, 0, true)
+					event.Outcome = a.rule(0, event.N).Outcome
+					if fails := event.Outcome == history.OutcomeTransient; fails != (i < len(test.waits)) {
+						t.Errorf("call %d fails: %v", i+1, fails)
+					}
+					a.End(&event, false)
+				}
+			})
+		})
 	}
 }
