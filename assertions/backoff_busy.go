@@ -234,9 +234,9 @@ func (b *busy) fetched(e *history.Event) {
 // between is how long the process was busy from what it ended last until it attempts the record at the place: if it had
 // not been handed that before, it was idle.
 func (b *busy) between(by holder, at place, now time.Duration) time.Duration {
-	ended, any := b.ended[by]
-	f, known := b.fetches[handed{by, place{at.topic, at.partition, none}}]
-	if !any || known && f.at > ended && at.offset > f.had {
+	ended, known := b.ended[by]
+	f, fetched := b.fetches[handed{by, place{at.topic, at.partition, none}}]
+	if !known || fetched && f.at > ended && at.offset > f.had {
 		return 0
 	}
 	return min(max(now-ended, 0), refetch)

@@ -24,8 +24,8 @@ func busyCases() []testCase {
 		b.end(first, 0, failed)
 		return b
 	}
-	// backlog has the thread try records 4 to 23 of record 1's partition, 30 ms apart, after record 0 failed. before and try
-	// are called for each of them: before record 0 is due, and when its turn comes.
+	// backlog has the thread try records 4 to 23 of record 1's partition, 30 ms apart, after record 0 failed. before and
+	// try are called for each of them: before record 0 is due, and when its turn comes.
 	backlog := func(b *builder, before, try func(number int32)) history.Source {
 		for number := range int32(20) {
 			before(number + 4)

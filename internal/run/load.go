@@ -109,8 +109,8 @@ func meetingLimit(contract history.Contract, planned int) time.Duration {
 
 // closing returns a channel that is closed when faults need not wait any longer: all records are sent and the
 // subject has caught up with them, none of it is left, or the limit is reached. While the subject is behind and still
-// moves, the limit is extended, because a subject that works off its prefetched records sends no requests meanwhile. If it
-// stands still as it lacks topics, nothing more will meet a fault.
+// moves, the limit is extended, because a subject that works off its prefetched records sends no requests meanwhile. If
+// it stands still as it lacks topics, nothing more will meet a fault.
 // The second result ends the watching.
 func (r *run) closing(ctx context.Context, steady time.Duration) (<-chan struct{}, func()) {
 	if r.options.Manual != nil {

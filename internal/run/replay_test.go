@@ -14,8 +14,9 @@ import (
 // A replay leaves out the headers that the consumer has added, if the contract does not describe them.
 func TestReplayLeavesOutWhatTheContractDoesNotDescribe(t *testing.T) {
 	for envelope, want := range map[string][]string{
-		"":                   {"--dialect", "raw", "--to", "orders", "--drop-header", "attempts", "--drop-header", "failed-at"},
-		"headers:topic=from": {"--dialect", "headers:topic=from", "--drop-header", "attempts", "--drop-header", "failed-at"},
+		"": {"--dialect", "raw", "--to", "orders", "--drop-header", "attempts", "--drop-header", "failed-at"},
+		"headers:topic=from": {"--dialect", "headers:topic=from", "--drop-header", "attempts", "--drop-header",
+			"failed-at"},
 		deadletter.PlainName: {"--dialect", "plain"},
 	} {
 		r := &run{

@@ -23,8 +23,8 @@ type AttemptsConfig struct {
 	// Other is the number of a downstream that does not decide (history.Header.Downstreams), 0 for the one that does.
 	// Its calls are recorded as calls instead of attempts, and succeed unless a fault says otherwise.
 	Other int
-	// Calls is the largest number of calls in an attempt, where a client repeats calls by itself; 0 stands for 1. A call is
-	// a repeat if it begins sooner than Wait, the subject's own first wait, after the end of the one before.
+	// Calls is the largest number of calls in an attempt, where a client repeats calls by itself; 0 stands for 1. A call
+	// is a repeat if it begins sooner than Wait, the subject's own first wait, after the end of the one before.
 	Calls int
 	Wait  time.Duration
 	// Spans: an attempt has several calls. A downstream that can tell them begins each with BeginCall.
