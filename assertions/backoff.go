@@ -278,8 +278,12 @@ func (c *backoff) lane(number int32) assignment {
 
 // noteBusy notes the activity of an attempt's process, and the time the attempt had to wait for other records.
 func (c *backoff) noteBusy(a *attempt, e *history.Event) {
-	r, lane := c.w.record(a.number), c.lane(a.number)
-	between := c.busy.between(a.by, c.w.position(a.number, r), a.start)
+	r, lane, between := c.w.record(a.number), c.lane(a.number), time.Duration(0)
+	if e.Kind == history.KindAttemptStart {
+		between = c.busy.between(a.by, c.w.position(a.number, r), a.start)
+	} else {
+		c.busy.ended[a.by] = a.end
+	}
 	copied, limit := c.w.role(lane.topic) == history.RoleRetry, c.w.contract.MaxAttempts
 	answered := !a.gone && a.outcome != history.OutcomeTimeout && a.outcome != history.OutcomeReset
 	c.others, c.beside = 0, nil
@@ -303,15 +307,12 @@ func (c *backoff) noteBusy(a *attempt, e *history.Event) {
 	default:
 		c.busy.end(a, lane, pause{}, true, answered)
 	}
-	if e.Kind == history.KindAttemptEnd {
-		c.busy.ended[a.by] = a.end
-	}
 	switch {
 	case !c.w.hops:
-	case e.Kind == history.KindAttemptEnd:
-		c.busy.solo(a.by).end(a)
-	default:
+	case e.Kind == history.KindAttemptStart:
 		c.busy.solo(a.by).start(a.start, between)
+	default:
+		c.busy.solo(a.by).end(a)
 	}
 }
 

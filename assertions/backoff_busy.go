@@ -121,10 +121,9 @@ func (b *busy) start(a *attempt, lane assignment, between time.Duration) (time.D
 func (t *thread) passed(next *attempt, lane place, took, between time.Duration) {
 	spent := min(took, t.wait.most)
 	switch _, again := t.failed[next.number]; {
+	case t.wait.least <= 0 && again: // from here on it is the record's own time
 	case t.wait.least <= 0:
-		if !again {
-			spent = between
-		}
+		spent = between
 	case next.number == t.last:
 	case took >= t.wait.least:
 		t.blocked++
