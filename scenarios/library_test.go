@@ -46,21 +46,27 @@ func TestShippedScenariosAreSound(t *testing.T) {
 	}
 }
 
+// fromLibrary returns the shipped scenario of this name.
+func fromLibrary(t *testing.T, name string) *Scenario {
+	t.Helper()
+	_, data, err := Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario, err := Parse(name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return scenario
+}
+
 // Clients repeat a write by themselves after an error that may pass, so the code that handles a refusal is reached only
 // after one that is final.
 func TestRefusedWritesReachTheConsumer(t *testing.T) {
 	for name, topic := range map[string]string{
 		"dlq-publish-failure": "dlq", "stop-while-dlq-refuses": "dlq", "retry-topics": "retry",
 	} {
-		_, data, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scenario, err := Parse(name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(scenario.Faults, func(one catalogue.Spec) bool {
+		if !slices.ContainsFunc(fromLibrary(t, name).Faults, func(one catalogue.Spec) bool {
 			refusal := one.Kafka
 			return refusal != nil && refusal.API == "Produce" && refusal.Topic == topic &&
 				slices.Contains([]string{"TOPIC_AUTHORIZATION_FAILED", "MESSAGE_TOO_LARGE"}, refusal.Error)
@@ -76,15 +82,7 @@ func TestLimitsOfConnectionsBreakSingleCalls(t *testing.T) {
 	const call = 300 // bytes of a small request, with its headers
 	found := 0
 	for _, name := range Names() {
-		_, data, err := Find(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scenario, err := Parse(name, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, fault := range scenario.Faults {
+		for _, fault := range fromLibrary(t, name).Faults {
 			if n := fault.Network; n != nil && n.Link == "downstream" && n.LimitData > 0 {
 				found++
 				if n.LimitData.Bytes() > call {

@@ -189,7 +189,7 @@ func strangersBugs() map[string][]plantedInStranger {
 		},
 		"frameworks/spring/batch.yaml": {
 			{"", seldom("smoke"), ""},
-			{"batch-fails-as-a-whole", "smoke workload.rate=60/s", "dlq-fidelity: metadata-wrong"}, // dead letters of what succeeded
+			{"batch-fails-as-a-whole", inBatches("smoke"), "dlq-fidelity: metadata-wrong"}, // dead letters of what succeeded
 		},
 		"frameworks/spring/retryable-topic.yaml": {{"", "smoke", ""}},
 		"frameworks/connect/subject.yaml": {
