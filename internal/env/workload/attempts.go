@@ -432,10 +432,11 @@ func (a *Attempts) count(record int32) int32 {
 	if a.repeats.of == nil {
 		return planned.Add(1)
 	}
+	again := a.repeated(record)
 	a.repeats.mu.Lock()
 	defer a.repeats.mu.Unlock()
 	one := a.repeats.of[record]
-	if one.calls == 0 || one.calls == a.cfg.Calls || a.cfg.Clock.Now()-one.ended >= a.cfg.Wait {
+	if !again {
 		one.calls = 0
 		planned.Add(1)
 	}
@@ -444,9 +445,17 @@ func (a *Attempts) count(record int32) int32 {
 	return planned.Load()
 }
 
-// endRepeated notes the end of a call that the client may repeat.
+// repeated reports whether a call of the record that begins now is one that the client repeats by itself.
+func (a *Attempts) repeated(record int32) bool {
+	a.repeats.mu.Lock()
+	defer a.repeats.mu.Unlock()
+	one := a.repeats.of[record]
+	return one.calls > 0 && one.calls < a.cfg.Calls && a.cfg.Clock.Now()-one.ended < a.cfg.Wait
+}
+
+// endRepeated notes the end of a call that the client may repeat: one that failed.
 func (a *Attempts) endRepeated(event *history.Event) {
-	if a.repeats.of == nil || event.Record < 0 {
+	if a.repeats.of == nil || event.Record < 0 || event.Outcome == history.OutcomeSuccess {
 		return
 	}
 	a.repeats.mu.Lock()

@@ -156,8 +156,8 @@ func (a *Attempts) giveUpEarlier(instance int, run uint16) {
 }
 
 // ruleCall decides the answer to a call: what a fault says, or what is planned. A planned failure strikes the first
-// call of an attempt, the second or the last one, in turn, but the last one in any case. An attempt that is given up
-// before has used up no failure.
+// call of an attempt, the second or the last one, in turn, but the last one in any case, and what its client repeats by
+// itself. An attempt that is given up before has used up no failure.
 func (a *Attempts) ruleCall(event *history.Event) Ruling {
 	s := a.spans
 	s.mu.Lock()
@@ -170,15 +170,13 @@ func (a *Attempts) ruleCall(event *history.Event) Ruling {
 		return ruling
 	}
 	state := &a.records[event.Record]
-	planned := state.planned.Load()
-	outcome := a.decide(event.Record, planned/int32(max(a.cfg.Calls, 1))+1, state.replayed.Load())
-	strikes := call.role == CallLast || call.nth == 1+(event.Record+planned)%3
+	strikes := call.role == CallLast || call.nth == 1+(event.Record+state.planned.Load())%3 ||
+		a.repeated(event.Record)
 	if call.span.struck || !strikes {
 		return Ruling{Outcome: history.OutcomeSuccess}
 	}
 	call.span.struck = true
-	state.planned.Add(1)
-	return plannedRuling(outcome)
+	return plannedRuling(a.decide(event.Record, a.count(event.Record), state.replayed.Load()))
 }
 
 // endCall is End for a call that BeginCall began. It ends its attempt, too, unless another call is to come.

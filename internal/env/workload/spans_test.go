@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -176,6 +178,43 @@ func TestAttemptsOfSeveralCalls(t *testing.T) {
 				t.Errorf("%s over %s: %d calls are being answered", name, over, open)
 			}
 		}
+	}
+}
+
+// A client that repeats failed calls by itself, up to three times, meets one planned failure with all of them: here in
+// the first call of the first attempt, and in the second one of the second.
+func TestPlannedFailuresOfSeveralCallsAreThoseOfAttempts(t *testing.T) {
+	for name, test := range map[string]struct {
+		calls string // each F, A or L by its role, after 10 ms, or after 100 ms where a space is before it
+		fail  string // whether it fails
+	}{
+		"repeats all":  {"FFF FAAA FAL", "xxx-xxx---"},
+		"repeats some": {"FF FAA FAL", "xx-xx---"},
+		"repeats none": {"F FA FAL", "x-x---"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := NewAttempts(AttemptsConfig{Calls: 3, Wait: 100 * time.Millisecond, Clock: history.NewClock(),
+					Sink: discard{}, Instances: 1, Ops: new(atomic.Int64), Spans: true,
+					Plan: &plan.Plan{Records: []plan.Record{{Outcome: history.OutcomeTransient, Failures: 2}}}})
+				failed := ""
+				for _, role := range test.calls {
+					if time.Sleep(10 * time.Millisecond); role == ' ' {
+						time.Sleep(80 * time.Millisecond)
+						continue
+					}
+					event := history.New(history.KindAttemptStart, 0)
+					event.Instance, event.Text = 0, string(role)
+					a.BeginCall(&event, 0, true, map[rune]CallRole{'F': CallFirst, 'A': CallAmong, 'L': CallLast}[role])
+					event.Outcome = a.ruleCall(&event).Outcome
+					failed += map[bool]string{false: "-", true: "x"}[event.Outcome == history.OutcomeTransient]
+					a.End(&event, false)
+				}
+				if failed != test.fail {
+					t.Errorf("%s fail: %s, want %s", test.calls, failed, test.fail)
+				}
+			})
+		})
 	}
 }
 
