@@ -111,6 +111,20 @@ func endOfInputCases() []testCase {
 				failed(b).retryCopy(0).commit(2)
 				return b.drain().done()
 			}},
+		{"its copy at the end of the input was lost with the leader, and its dead letter is written back twice",
+			[]string{"replay-duplicated"}, func(b *builder) history.Source {
+				b.h.Replay = true
+				failed(b).answerCopy(b.askCopy(0), 0, history.Unreplicated).retryCopy(0).commit(1).wait(105*ms).attempt(0,
+					history.OutcomePermanent).letter(0).commit(2).drain().phase(history.PhaseReplay).audit(dlq)
+				selected := b.event(history.KindReplaySelected)
+				selected.Record, selected.Topic, selected.Partition, selected.Offset = 0, dlq, 0, 0
+				b.put(selected)
+				b.goBack(0, input)
+				b.goBack(0, input)
+				b.tries[0] = 0
+				return b.attempt(0, history.OutcomePermanent).letter(0).attempt(0, history.OutcomePermanent).letter(0).
+					commitAll().wait(b.h.Expect.DrainLimit).done()
+			}},
 		{"it was produced once more, and an attempt that does not say so is of that copy", nil,
 			func(b *builder) history.Source {
 				b.h.Contract().Retry, b.h.Contract().Counter, b.h.Contract().Ordering = history.RetryTopics, history.CounterHeader,
