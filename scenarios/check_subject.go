@@ -317,6 +317,10 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	if err != nil {
 		return
 	}
+	if len(names.Retries) == 0 && c.has("/contract/retry_topics") {
+		c.at("/contract/retry_topics", "{{.RetryTopics}} are topics for each attempt but the last: set attempts.max to 2 or "+
+			"more, or name the topics")
+	}
 	purposes := map[string]string{}
 	claim := func(path, name, purpose string) {
 		switch earlier := purposes[name]; {

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
+
+	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/history"
 )
 
 // Values are what an instance of the subject is told.
@@ -175,9 +178,13 @@ func (s *SubjectFile) TopicNames(values Values) (TopicNames, error) {
 var onlyRegistry = regexp.MustCompile(`^\s*\{\{-?\s*\.SchemaRegistryURL\s*-?\}\}\s*$`)
 
 // Render returns the subject with the values in the place of all templates. A list of retry topics that was one
-// comma-joined template becomes a list.
+// comma-joined template becomes a list. Without names among the values, retry topics are called as those of the
+// reference consumer.
 func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered := *s
+	if values.RetryTopics == "" && s.Contract.Retry == string(history.RetryTopics) {
+		values.RetryTopics = strings.Join(consumer.RetryTopicNames(values.InputTopic, s.Contract.Attempts.Max), ",")
+	}
 	var failed error
 	text := func(from string) string {
 		to, err := renderText(from, values)

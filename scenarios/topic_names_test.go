@@ -17,6 +17,9 @@ func TestTopicNames(t *testing.T) {
 			DeadLetters: []string{"run.eu.dlt", "us.dlt"}, Retries: []string{"run.eu-1", "last", "us-1"}},
 		"input: {topics: [eu, us]}\ncontract: {retry: topics, retry_topics: \"{{.InputTopic}}\"}": {
 			Inputs: []string{"eu", "us"}, DeadLetters: []string{"run.input.dlq"}, Retries: []string{"eu", "us"}},
+		"input: {topics: [eu, us]}\ncontract: {retry: topics, retry_topics: \"{{.RetryTopics}}\", attempts: {max: 3}}": {
+			Inputs: []string{"eu", "us"}, DeadLetters: []string{"run.input.dlq"},
+			Retries: []string{"eu.retry-1", "eu.retry-2", "us.retry-1", "us.retry-2"}},
 	} {
 		file := filepath.Join(t.TempDir(), "subject.yaml")
 		subject, err := ParseSubject(file, []byte("name: orders\nkind: process\ncommand: [orders]\n"+text+"\n"))
@@ -69,6 +72,7 @@ func TestProblemsOfSeveralTopics(t *testing.T) {
 			"a.dlt is the input topic already"},
 		{"input: {topics: [a, b]}\ncontract: {retry: topics, retry_topics: \"{{.InputTopic}}\"}", ""},
 		{"input: {topics: [a, b]}\ncontract: {retry: topics, retry_topics: [a, c, c]}", "c is the retry topic 2 already"},
+		{"contract: {retry: topics, retry_topics: \"{{.RetryTopics}}\"}", "subject.yaml:4:41: {{.RetryTopics}} are topics for each attempt"},
 	} {
 		text, want := one[0], one[1]
 		_, err := ParseSubject(filepath.Join(t.TempDir(), "subject.yaml"),
