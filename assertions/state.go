@@ -119,6 +119,9 @@ type state struct {
 	share, sharing, committing bool
 	// unread are the questions that requests leave open which dlqbench cannot read.
 	unread []Open
+	// unattempted: no call of the subject was an attempt at a record, so that nothing shows why it did what it did.
+	// uncalled: it made no call at all.
+	unattempted, uncalled bool
 	// renamed: the group that reads the input is not the contract's.
 	renamed bool
 	// lacking are topics that do not exist, and that the subject asked for without writing a dead letter.
@@ -309,6 +312,10 @@ func (w *state) finish() {
 	w.placeFound()
 	w.placeUnnamed()
 	w.calls.finish()
+	if w.uncalled {
+		why, _ := w.refusing()
+		w.unattempted = why != ""
+	}
 	pending := w.finishTransactions()
 	for _, c := range w.commits {
 		if !c.transaction && c.ack != history.AckRelease {

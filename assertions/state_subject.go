@@ -187,7 +187,7 @@ func (w *state) repeating() (why, do string) {
 // refusing says that the subject dead-lettered most records that should succeed, without an attempt at them; ""
 // otherwise. Where attempts are seen, classification judges each of these dead letters.
 func (w *state) refusing() (why, do string) {
-	if !w.contract.WireOnly {
+	if !w.contract.WireOnly && !w.uncalled {
 		return "", ""
 	}
 	good, refused := 0, 0
@@ -203,10 +203,15 @@ func (w *state) refusing() (why, do string) {
 	if !nearlyAll(refused, good) {
 		return "", ""
 	}
-	return fmt.Sprintf("of %s records that should succeed, %s were dead-lettered", units.Count(int64(good)),
-			units.Count(int64(refused))),
-		"give it records as it takes them (input.samples in the subject's file), and what it needs to process them; its " +
-			"logs, and the reasons in its dead letters, may say what is missing"
+	why = fmt.Sprintf("of %s records that should succeed, %s were dead-lettered", units.Count(int64(good)),
+		units.Count(int64(refused)))
+	if w.uncalled {
+		return why + ", and no call came to the downstream", "see in its log why: it may call another address than it is " +
+			"given (such as {{.OracleURL}}), or refuse its records; then give it records as it takes them (input.samples " +
+			"in the subject's file)"
+	}
+	return why, "give it records as it takes them (input.samples in the subject's file), and what it needs to process " +
+		"them; its logs, and the reasons in its dead letters, may say what is missing"
 }
 
 // unplaced says that the subject took partitions of the input without a group and committed nothing; "" otherwise.

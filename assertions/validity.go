@@ -59,8 +59,8 @@ func (w *state) otherGroup() (why, do string) {
 }
 
 // notRead notes a request that the tap cannot read and refused, so that the subject's reaction to a regular answer is
-// unknown; or a call for several records, whose attempts cannot be told; or that the subject never came to a call; or
-// that its group, or its dead-letter topic, has another name than the contract says.
+// unknown; or a call for several records, whose attempts cannot be told; or that no call was an attempt, or none came;
+// or that its group, or its dead-letter topic, has another name than the contract says.
 func (w *state) notRead(e *history.Event) {
 	ofRun := e.Code == history.None && e.Instance < 0
 	switch {
@@ -70,14 +70,17 @@ func (w *state) notRead(e *history.Event) {
 	case ofRun && w.role(e.Topic) == history.RoleDLQ:
 		w.lacksTopics(e)
 		return
+	case ofRun && e.Topic < 0 && e.Text == "":
+		w.uncalled = true
+		return
 	}
 	one := Open{What: "anything that such requests bear on"}
 	switch {
 	case ofRun && e.Topic >= 0:
 		one, w.renamed = w.otherName(e), true
 	case ofRun:
-		one.What, one.Why = "anything that needs attempts", e.Text
-		one.Do = "have the service trust {{.CAFile}}, by the settings of its client, and call https://"
+		one.What, w.unattempted = "anything that needs attempts", true
+		one.Why, one.Do, _ = strings.Cut(e.Text, "; ")
 	case e.Code == history.None:
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"
@@ -123,6 +126,8 @@ func (j *judge) hidden() string {
 		return "the group that the subject reads with was not observed"
 	case j.state.lacking != "":
 		return "the subject asked for topics that do not exist (" + j.state.lacking + ")"
+	case j.state.unattempted:
+		return "no attempt of the subject was seen"
 	case len(j.state.unread) > 0:
 		return "the subject made requests that dlqbench does not read"
 	}

@@ -44,7 +44,7 @@ func batched(b *builder) *builder {
 func untrusting(b *builder) *builder {
 	b.begin().send(0).letter(0).commit(1).drain()
 	e := b.event(history.KindUnreadable)
-	e.Code, e.Text = history.None, "7 connections by TLS were closed without a call"
+	e.Code, e.Text = history.None, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"
 	b.put(e)
 	return b
 }
@@ -111,6 +111,15 @@ func unwanted(b *builder, records, letters int32) *builder {
 	return b.drain()
 }
 
+// uncalled is unwanted with a subject whose calls would be seen.
+func uncalled(b *builder, records, letters int32) *builder {
+	unwanted(b, records, letters).h.Contract().WireOnly = false
+	e := b.event(history.KindUnreadable)
+	e.Code = history.None
+	b.put(e)
+	return b
+}
+
 func TestVerdictOfTheWhole(t *testing.T) {
 	for _, one := range []struct {
 		name   string
@@ -125,6 +134,12 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"all records that should succeed are dead-lettered, and no call could show why", func(b *builder) history.Source {
 			return unwanted(b, 3, 3).done()
 		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered; give it records as it takes them"},
+		{"no call is an attempt, and all records are dead-lettered", func(b *builder) history.Source {
+			return uncalled(b, 3, 3).done()
+		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered, and no call came to the downstream; see"},
+		{"no call is an attempt, and some records are dead-lettered", func(b *builder) history.Source {
+			return uncalled(b, 4, 3).done()
+		}, Fail, "classification is violated: premature-dead-letter, 3 times"},
 		{"some records are dead-lettered, and no call could show why", func(b *builder) history.Source {
 			return unwanted(b, 4, 3).done()
 		}, Pass, ""},

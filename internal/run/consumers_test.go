@@ -93,6 +93,50 @@ func TestMissingTopicsAreTold(t *testing.T) {
 	}
 }
 
+// strayStub is a downstream that was called in vain, or not at all.
+type strayStub struct {
+	called
+	why    string
+	unmade bool
+}
+
+func (s strayStub) Strays() (why, do string) { return s.why, "call another" }
+func (s strayStub) Unmade() bool             { return s.unmade }
+
+// It is recorded if no attempt was seen, with the reason if there is one, except where none is to be seen.
+func TestRunsWithoutAnAttemptAreTold(t *testing.T) {
+	ordinary, wireOnly := []history.Consumer{{}}, []history.Consumer{{Contract: history.Contract{WireOnly: true}}}
+	for name, one := range map[string]struct {
+		stub      strayStub
+		consumers []history.Consumer
+		recorded  []string
+		said      bool
+	}{
+		"called elsewhere":        {strayStub{why: "404", unmade: true}, ordinary, []string{"404; call another"}, true},
+		"not called":              {strayStub{unmade: true}, ordinary, []string{""}, false},
+		"called there, too":       {strayStub{why: "404"}, ordinary, nil, true},
+		"called":                  {strayStub{}, ordinary, nil, false},
+		"nothing is to be called": {strayStub{unmade: true}, wireOnly, nil, false},
+		"one of several nodes":    {strayStub{unmade: true}, make([]history.Consumer, 2), nil, false},
+	} {
+		var said strings.Builder
+		var kept keptEvents
+		header := history.Header{Consumers: one.consumers}
+		r := &run{options: Options{Log: zerolog.New(&said)}, header: header, clock: history.NewClock(),
+			live: newLive(&kept, &header), stage: stage{stubs: stubs{list: []called{one.stub}}}}
+		r.noteStrays()
+		var recorded []string
+		for _, e := range kept.all {
+			if recorded = append(recorded, e.Text); e.Kind != history.KindUnreadable || e.Instance >= 0 || e.Topic >= 0 {
+				t.Errorf("%s: recorded %+v", name, e)
+			}
+		}
+		if !slices.Equal(recorded, one.recorded) || (said.Len() > 0) != one.said {
+			t.Errorf("%s: recorded %q, said %q", name, recorded, said.String())
+		}
+	}
+}
+
 // How far the subject is in a topic is what the group says that reads it: the contract's, or another one for a retry
 // topic. What other groups commit elsewhere does not count.
 func TestEachTopicHasTheOffsetsOfTheGroupThatReadsIt(t *testing.T) {

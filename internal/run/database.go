@@ -156,13 +156,13 @@ func (d *database) tell(values *scenarios.Values, at url.URL) string {
 }
 
 // Strays implements called.
-func (d *database) Strays() string {
+func (d *database) Strays() (why, do string) {
 	count := d.Unseen()
 	if count == 0 || d.other {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("%d statements changed rows, and none had a record's id: without it no attempt is seen; write the "+
-		"id with the rows, or say observe: wire in the subject's file", count)
+	return fmt.Sprintf("%d statements changed rows, and none had a record's id, without which no attempt is seen", count),
+		"write the id with the rows, or say observe: wire in the subject's file"
 }
 
 // Close implements called.

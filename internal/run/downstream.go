@@ -27,6 +27,7 @@ type called interface {
 	downstream.Stub
 	reached
 	attempted
+	missed
 }
 
 // reached is a downstream as its instances reach it.
@@ -48,14 +49,21 @@ type attempted interface {
 	SetReplayed(record int32)
 	// InFlight returns the number of attempts that have begun and not ended.
 	InFlight() int64
-	// Strays says which calls were no attempts of a known record although they should be; "" for none.
-	Strays() string
+}
+
+// missed is a downstream as what was no attempt there.
+type missed interface {
+	// Unmade reports whether no attempt at any record was seen, although calls can name records.
+	Unmade() bool
+	// Strays says which calls were no attempts of a known record although they should be, and what to do; "" for none.
+	Strays() (why, do string)
 }
 
 // stub is the downstream stub, over HTTP or gRPC.
 type stub struct {
 	*workload.Stub
 	scheme string
+	usual  bool // the subject does not describe its calls
 }
 
 // Upstream implements called.
@@ -73,31 +81,37 @@ func (s stub) Tell(values *scenarios.Values, address string) string {
 }
 
 // Strays implements called.
-func (s stub) Strays() string {
+func (s stub) Strays() (why, do string) {
+	const trust = "have the service trust {{.CAFile}}, by the settings of its client, and call https://"
 	if count := s.Secured(); count > 0 {
-		return fmt.Sprintf("%d connections began with TLS; write tls: true under this downstream in subject.yaml, and have "+
-			"the service trust {{.CAFile}}, or give it an address without TLS", count)
+		return fmt.Sprintf("%d connections began with TLS", count), "write tls: true under this downstream in " +
+			"subject.yaml, and have the service trust {{.CAFile}}, or give it an address without TLS"
 	}
 	if count, first := s.Handshakes(); count > 0 {
-		return fmt.Sprintf("%d connections failed in the TLS handshake, the first of them with %q; does the service trust "+
-			"{{.CAFile}}, and call https://?", count, first)
+		return fmt.Sprintf("%d connections failed in the TLS handshake, the first of them with %q", count, first), trust
 	}
 	if count := s.Unused(); count > 0 {
-		return fmt.Sprintf("%d connections by TLS were closed without a call; does the service trust {{.CAFile}}?", count)
+		return fmt.Sprintf("%d connections by TLS were closed without a call", count), trust
 	}
 	if count, first := s.Unforwarded(); count > 0 {
-		return fmt.Sprintf("%d calls could not go on to the stub that forward names, and were answered 502: %s", count, first)
+		return fmt.Sprintf("%d calls could not go on to the stub that forward names, and were answered 502: %s", count,
+			first), "correct that address"
 	}
 	if first, last := s.Missing(); first || last {
-		return fmt.Sprintf("no call with a record's id was the %s one of an attempt; is what subject.yaml says of it right?",
-			map[bool]string{true: "first", false: "last"}[first])
+		return fmt.Sprintf("no call with a record's id was the %s one of an attempt",
+			map[bool]string{true: "first", false: "last"}[first]), "correct what subject.yaml says of it"
 	}
-	count, first := s.Stub.Strays()
-	if count == 0 {
-		return ""
+	switch count, first := s.Stub.Strays(); {
+	case count == 0 || s.usual && !s.Unmade():
+		return "", ""
+	case s.usual:
+		return fmt.Sprintf("%d calls were answered 404, the first of them %s, and none was an attempt", count, first),
+			"have the consumer make each attempt with POST /v1/attempt and the record's value as the body, or say under " +
+				"downstreams in subject.yaml what it calls"
+	default:
+		return fmt.Sprintf("%d calls without a record's id were answered 404, the first of them %s", count, first),
+			"if they are none of a record, give them an answer under routes in subject.yaml"
 	}
-	return fmt.Sprintf("%d calls without a record's id were answered 404, the first of them %s; if they are none of a "+
-		"record, give them an answer under routes in subject.yaml", count, first)
 }
 
 // Close implements called.
@@ -134,7 +148,7 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 		config.Calls = calls(spec.HTTP)
 	}
 	one, err := workload.NewStub(config)
-	return stub{one, scheme}, err
+	return stub{one, scheme, config.Calls == nil && config.RPC == nil}, err
 }
 
 // makeAuthority makes the authority that signs the certificates of downstreams, and writes its certificate for the
@@ -208,19 +222,18 @@ func response(route scenarios.Route) workload.Response {
 	return workload.Response{Status: route.Status, Headers: maps.Clone(route.Headers), Body: &route.Body}
 }
 
-// warnOfStrays logs that the subject made calls that should be attempts and are not. It may have failed because of
-// them. If it never came to a call, its attempts were not seen, and it can't be judged by them.
-func (r *run) warnOfStrays() {
+// noteStrays notes that the subject made calls that should be attempts and are not. It may have failed because of them.
+// If no attempt was seen at all, it can't be judged by its attempts, and the history says so: with the reason, or with
+// none if there was no call.
+func (r *run) noteStrays() {
 	for _, one := range r.stubs.list {
-		text := one.Strays()
-		if text == "" {
-			continue
+		e := history.New(history.KindUnreadable, r.clock.Now())
+		e.Code = history.None
+		if why, do := one.Strays(); why != "" {
+			e.Text = why + "; " + do
+			r.options.Log.Warn().Msg(e.Text)
 		}
-		r.options.Log.Warn().Msg(text)
-		if s, is := one.(stub); is && s.Unused() > 0 {
-			e := history.New(history.KindUnreadable, r.clock.Now())
-			e.Code, e.Text = history.None, fmt.Sprintf("%d connections of the subject by TLS ended without a call, so that "+
-				"none of its attempts was seen", s.Unused())
+		if one.Unmade() && len(r.header.Consumers) == 1 && !r.header.Contract().WireOnly {
 			r.live.Record(e)
 		}
 	}

@@ -79,13 +79,13 @@ func (o *outputTopic) Upstream(int) network.Upstream { return network.Upstream{}
 func (o *outputTopic) Tell(*scenarios.Values, string) string { return "" }
 
 // Strays implements called.
-func (o *outputTopic) Strays() string {
+func (o *outputTopic) Strays() (why, do string) {
 	count, first := o.Attempts.Strays()
 	if count == 0 || o.other {
-		return ""
+		return "", ""
 	}
-	return fmt.Sprintf("%d writes to the output topic had no record's id (%s): nothing shows which records they are about",
-		count, first)
+	return fmt.Sprintf("%d writes to the output topic had no record's id (%s)", count, first),
+		"have the consumer write the record's key, value or headers there, which show what the result is about"
 }
 
 // Close implements called.

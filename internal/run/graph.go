@@ -146,7 +146,8 @@ func (r *run) openModules() error {
 		if err != nil {
 			return err
 		}
-		r.stubs.list, r.stubs.names = append(r.stubs.list, stub{one, "grpc://"}), append(r.stubs.names, node.Name)
+		r.stubs.list = append(r.stubs.list, stub{Stub: one, scheme: "grpc://"})
+		r.stubs.names = append(r.stubs.names, node.Name)
 	}
 	return nil
 }

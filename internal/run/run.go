@@ -132,7 +132,7 @@ func (r *run) stopAndAudit(ctx context.Context) error {
 	if err := r.subject.StopAll(stopping); err != nil {
 		return environment("stopping the subject", err)
 	}
-	r.warnOfStrays()
+	r.noteStrays()
 	r.noteOtherGroup()
 	r.noteMissingTopics()
 	r.busy("reading the topics to their ends", 0)

@@ -278,7 +278,7 @@ func (r *run) openService() error {
 	}
 	for n := range s.Workers {
 		name := fmt.Sprintf("downstream of worker %d", n)
-		link, err := r.openLink(name, stub{r.store.stub, ""}.Upstream(int(history.Worker(n))), 0, "downstream")
+		link, err := r.openLink(name, stub{Stub: r.store.stub}.Upstream(int(history.Worker(n))), 0, "downstream")
 		if err != nil {
 			return err
 		}

@@ -123,9 +123,20 @@ func (a *Attempts) InFlight() int64 { return a.open.Load() }
 // Answered returns the number of attempts at known records that were answered.
 func (a *Attempts) Answered() int64 { return a.answered.Load() }
 
+// Unmade reports whether no attempt at any record was seen, although calls can name records.
+func (a *Attempts) Unmade() bool {
+	nameable := false
+	for i := range a.records {
+		if a.records[i].all.Load() > 0 {
+			return false
+		}
+		nameable = nameable || !a.cfg.Plan.Records[i].Unidentified()
+	}
+	return nameable && a.cfg.Other == 0
+}
+
 // Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
-// of them. They are counted only if the subject declares its calls, and not where they may be attempts at records that
-// no call can name.
+// of them. They are not counted where they may be attempts at records that no call can name.
 func (a *Attempts) Strays() (count int64, first string) {
 	a.strays.mu.Lock()
 	defer a.strays.mu.Unlock()

@@ -227,8 +227,10 @@ func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
 	case route != nil:
 		s.attempt(w, request, route)
 	case s.calls.Path != "" && s.calls.Path != r.URL.Path:
+		s.Stray(s.told(request, 0, false))
 		refuse(w, http.StatusNotFound, `{"error":"the downstream stub serves POST /v1/attempt and GET /healthz"}`)
 	case s.calls.Method != "" && s.calls.Method != r.Method:
+		s.Stray(s.told(request, 0, false))
 		w.Header().Set("Allow", s.calls.Method)
 		refuse(w, http.StatusMethodNotAllowed, `{"error":"an attempt is a POST"}`)
 	default:
@@ -286,6 +288,8 @@ func (s *Stub) attempt(w http.ResponseWriter, r *call, route *Route) {
 	s.BeginCall(&event, seq, found, s.calls.role(r.Method, r.URL.Path))
 	if s.calls.Told {
 		s.tell(&event)
+	} else if !found && !s.unidentified {
+		s.Stray(s.told(r, 0, false))
 	}
 	event.Text = ""
 	if found && s.calls.several(r, s.cfg.IDs, seq) {

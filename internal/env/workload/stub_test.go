@@ -85,6 +85,39 @@ func (b *bed) statuses(record int32, attempts int) (got []int) {
 	return got
 }
 
+// Calls that are no attempts of a known record are counted, where they can't be attempts at records that none can name.
+func TestCallsElsewhereAreStrays(t *testing.T) {
+	good, garbage := plan.Record{Outcome: history.OutcomeSuccess}, plan.Record{Garbage: true}
+	for name, one := range map[string]struct {
+		records []plan.Record
+		method  string
+		path    string
+		body    string
+		first   string
+		unmade  bool
+	}{
+		"another path":              {[]plan.Record{good}, "POST", "/attempt?a=b", "", "POST /attempt", true},
+		"another method":            {[]plan.Record{good}, "PUT", "/v1/attempt", "", "PUT /v1/attempt", true},
+		"another body":              {[]plan.Record{good}, "POST", "/v1/attempt", "17", "POST /v1/attempt", true},
+		"it is healthy":             {[]plan.Record{good}, "GET", "/healthz", "", "", true},
+		"an unreadable body":        {[]plan.Record{good, garbage}, "POST", "/v1/attempt", "17", "", true},
+		"nothing else to be called": {[]plan.Record{garbage}, "PUT", "/v1/attempt", "17", "PUT /v1/attempt", false},
+	} {
+		b := newBed(t, &plan.Plan{Records: one.records})
+		b.call(one.method, one.path, one.body)
+		count, first := b.Strays()
+		if first != one.first || count > 1 || (count > 0) != (one.first != "") {
+			t.Errorf("%s: %d strays, the first %q", name, count, first)
+		}
+		if b.Unmade() != one.unmade {
+			t.Errorf("%s: unmade is %v", name, b.Unmade())
+		}
+		if b.attempt(0, 0); b.Unmade() {
+			t.Errorf("%s: unmade after an attempt", name)
+		}
+	}
+}
+
 func TestStubAnswersAsPlanned(t *testing.T) {
 	tests := []struct {
 		name     string
