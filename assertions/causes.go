@@ -18,15 +18,15 @@ func commitCauses() map[string]string {
 			"not awaited before the commit. A batch or a buffer of dead letters is not flushed first.",
 		"commit-after-dlq: commit-without-dlq": "The error of the dead-letter write is logged or ignored, and the record " +
 			"counts as finished. Look for a send without a check of its result, for a catch around it that goes on, and for " +
-			"a producer with acks=0, which is never told. At a stop or a rebalance, look for what follows the loop that " +
-			"writes it again.",
+			"a producer with acks=0, which is never told (the default of kafka-go's Writer). At a stop or a rebalance, look " +
+			"for what follows the loop that writes it again.",
 		"commit-after-outcome: commit-past-unfinished": "The highest finished offset is committed instead of the end of " +
 			"the finished prefix, or all that was polled is: by auto-commit, as with kafka-go's ReadMessage and librdkafka's " +
 			"enable.auto.offset.store, or by a commit without offsets. A record counts as finished when a stop or a rebalance " +
 			"interrupts it. After a failure the position is not rewound, and the next success commits past the failed " +
-			"record. A copy to a retry topic is not awaited, or its refusal is ignored. If it was never attempted, look for " +
-			"a filter or a null check that skips it, for an error of what decodes its value or headers, and at " +
-			"auto.offset.reset. If it was fetched again after a failure and not attempted again, look for a mark of " +
+			"record. A copy to a retry topic is not awaited, or its refusal is ignored, or never told with acks=0. If it was " +
+			"never attempted, look for a filter or a null check that skips it, for an error of what decodes its value or " +
+			"headers, and at auto.offset.reset. If it was fetched again after a failure and not attempted again, look for a mark of " +
 			"idempotence that was set before the attempt and outlives its failure. If it failed in a call for several " +
 			"records, look for an answer whose items are not read. If results are in a transaction, look for a commit " +
 			"beside it. If it is written to the end of the input to be tried again, the contract has to say so: " +

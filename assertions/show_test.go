@@ -58,6 +58,24 @@ func TestTraceTellsEverything(t *testing.T) {
 	}
 }
 
+// A trace says what the client of a write could not know.
+func TestTraceTellsHowWritesAreAcknowledged(t *testing.T) {
+	b := newBuilder()
+	b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 0, history.Unreplicated)
+	b.askLetter(0)
+	b.events[len(b.events)-1].Flags |= history.Unanswered
+	told, err := Trace(b.drain().done(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the write to in.dlq-0 is accepted by the leader alone (acks=1), which then fails",
+		"instance 0 writes it to in.dlq-0 and asks for no answer (acks=0)"} {
+		if !slices.ContainsFunc(told.Trace, func(line Line) bool { return line.Text == want }) {
+			t.Errorf("%q is not told: %+v", want, told.Trace)
+		}
+	}
+}
+
 func TestRecordsAreFoundWhereTheyAre(t *testing.T) {
 	source := lived().done()
 	for at, want := range map[place]int32{{input, 0, 0}: 0, {input, 0, 1}: 1, {retry, 0, 2}: 1, {dlq, 0, 0}: 1,

@@ -484,7 +484,8 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindCommitResponse:
 		return fmt.Sprintf("the commit of %s up to offset %d is %s", where, e.Offset, answer(e))
 	case history.KindProduceRequest:
-		return fmt.Sprintf("%s writes it to %s%s", who, where, inTransaction(e))
+		return fmt.Sprintf("%s writes it to %s%s%s", who, where, inTransaction(e),
+			flagged(e.Flags, history.Unanswered, " and asks for no answer (acks=0)"))
 	case history.KindProduceResponse:
 		return fmt.Sprintf("the write to %s is %s", where, answer(e))
 	case history.KindTxnEndRequest, history.KindTxnEndResponse:

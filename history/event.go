@@ -48,7 +48,7 @@ const (
 	KindCommitResponse
 	// ProduceRequest: one record in a Produce request of an instance (or of the replayer: Instance = Replayer),
 	// stamped after it was read. Op, Instance, Run, Topic, Partition, Record, KeyHash, ValueHash; ProducerID,
-	// ProducerEpoch, Sequence (None without idempotence); Flags InTransaction. A client's retry is a new Op.
+	// ProducerEpoch, Sequence (None without idempotence); Flags InTransaction, Unanswered. A client's retry is a new Op.
 	KindProduceRequest
 	// ProduceResponse: the broker's response, stamped before it was written to the instance. Op, Code, Offset; Flags
 	// Withheld, Forged as above, NotLibrdkafka, Unreplicated. The fields of the request are repeated.
@@ -308,6 +308,8 @@ const (
 	// Unreplicated: a fault acknowledged the write as a leader does that alone has it (acks=1) and then fails. No broker
 	// has it.
 	Unreplicated
+	// Unanswered: the client asks for no answer to the write (acks=0), so it is never told that one failed.
+	Unanswered
 )
 
 // Has reports whether all flags in g are set.

@@ -259,13 +259,14 @@ func TestFlagsInWords(t *testing.T) {
 	for flags, want := range map[Flags]string{
 		0: "", Tombstone: "tombstone", Withheld | Forged: "withheld,forged", FailureHeaders: "failure-headers",
 		Polled: "polled", Repeated: "repeated", Refusable: "refusable", OtherGroup: "other-group",
-		NotLibrdkafka: "not-librdkafka", Marker: "marker", Unreplicated: "unreplicated", 1 << 31: "bit 31",
+		NotLibrdkafka: "not-librdkafka", Marker: "marker", Unreplicated: "unreplicated", Unanswered: "unanswered",
+		1 << 31: "bit 31",
 	} {
 		if got := flags.String(); got != want {
 			t.Errorf("%b: %q, want %q", flags, got, want)
 		}
 	}
-	if flagName(16) != "" || Unreplicated != 1<<15 {
+	if flagName(17) != "" || Unanswered != 1<<16 {
 		t.Error("a flag was added without its word")
 	}
 }

@@ -52,6 +52,7 @@ func flagName(bit int) string {
 	names := [...]string{
 		"tombstone", "garbage", "warm-up", "in-transaction", "withheld", "forged", "client-gone", "expected",
 		"failure-headers", "polled", "repeated", "refusable", "other-group", "not-librdkafka", "marker", "unreplicated",
+		"unanswered",
 	}
 	if bit < len(names) {
 		return names[bit]

@@ -131,7 +131,8 @@ func TestProduceWithoutAcks(t *testing.T) {
 		return n == 5
 	})
 	requests := r.log.of(history.KindProduceRequest)
-	if len(requests) != 5 || requests[0].Sequence != history.None || requests[0].ProducerID != history.None {
+	if len(requests) != 5 || requests[0].Sequence != history.None || requests[0].ProducerID != history.None ||
+		requests[0].Flags != history.Unanswered {
 		t.Errorf("%d requests, the first %+v", len(requests), requests[0])
 	}
 	if answers := r.log.of(history.KindProduceResponse); len(answers) != 0 {

@@ -219,6 +219,9 @@ func (s *produceSeen) eachEvent(c *conn, kind history.Kind, at time.Duration, p 
 		e := c.event(kind, at)
 		e.Op, e.Topic, e.Partition, e.Record = r.op, p.at.topic, p.at.number, r.record
 		e.KeyHash, e.ValueHash, e.Flags = r.keyHash, r.valueHash, r.flags
+		if s.acks == 0 {
+			e.Flags |= history.Unanswered
+		}
 		e.ProducerID, e.ProducerEpoch, e.Sequence = r.producerID, r.epoch, r.sequence
 		take(&e, i)
 	}
