@@ -91,6 +91,13 @@ func retryCases() []testCase {
 				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3
 				return b.drain().done()
 			}},
+		{"a late commit of the one that lost the partition is taken back by the one that has it, and that loses it, too", nil,
+			func(b *builder) history.Source {
+				b.begin().send(0).send(1).success(0).success(1).revoke(0).as(1, 0).up().assign(0).fetch(0).fetch(1)
+				b.as(0, 0).commit(2).as(1, 0).success(0).commit(1).success(1).revoke(0)
+				b.as(0, 0).assign(0).fetch(1).wait(1100 * ms).success(1).commit(2)
+				return b.drain().done()
+			}},
 		{"a failed dead letter justifies a new round", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).fails(0, 3).letter(0).commit(1)
 			return b.drain().done()

@@ -228,13 +228,10 @@ func (w *state) advance(c *commit) {
 	c.further = c.offset > p.covered || len(c.named) > len(p.named)
 	w.passHoles(c)
 	w.coverNamed(p, c)
+	before := p.committed
 	p.committed, p.named = c.offset, c.named
 	p.settled = max(p.settled, c.offset)
-	from := p.covered
-	if p.log.first >= 0 {
-		from = max(from, p.log.first)
-	}
-	for offset := from; offset < min(c.offset, p.log.last+1); offset++ {
+	for offset := max(min(p.covered, before), p.log.first, 0); offset < min(c.offset, p.log.last+1); offset++ {
 		number := p.log.at(offset)
 		if number == none {
 			continue
@@ -243,6 +240,20 @@ func (w *state) advance(c *commit) {
 		w.coverIfAll(number, r, place{p.topic, p.place.partition, offset})
 	}
 	p.covered = max(p.covered, c.offset)
+	w.uncover(p, before)
+}
+
+// uncover notes that the group's offset went back from before: the next holder is handed the records between again.
+func (w *state) uncover(p *partition, before int64) {
+	for offset := max(p.committed, p.log.first, 0); !w.hops && offset < min(before, p.log.last+1); offset++ {
+		number := p.log.at(offset)
+		if number == none || p.named.has(offset) {
+			continue
+		}
+		if r := w.records.at(int(number)); w.position(number, r) == (place{p.topic, p.place.partition, offset}) {
+			r.flags &^= markCovered
+		}
+	}
 }
 
 // passHoles holds positions that were unknown when the commit was read against an accepted commit: at once if they

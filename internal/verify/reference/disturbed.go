@@ -4,6 +4,7 @@ package reference
 // only what no disturbance can excuse, and counts: where the number of disturbances is known or makes no difference.
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -235,15 +236,20 @@ func (j *judge) commitsPast(s *trace) {
 	j.passed(s.record, commit{c.ask.Time, c.answer.Time, c.ask.Offset}, outstanding && !succeeded)
 }
 
-// covered is the time at which an accepted commit first covered the record, or -1.
+// covered is the time from which on accepted commits cover the record, or -1.
 func (s *trace) covered() time.Duration {
-	first := time.Duration(-1)
-	for i := range s.commits {
-		if c := &s.commits[i]; c.took() && c.ask.Offset > s.offset && (first < 0 || c.answer.Time < first) {
-			first = c.answer.Time
+	accepted := slices.DeleteFunc(slices.Clone(s.commits), func(c asked) bool { return !c.took() })
+	slices.SortStableFunc(accepted, func(a, b asked) int { return cmp.Compare(a.answer.Time, b.answer.Time) })
+	since := time.Duration(-1)
+	for _, c := range accepted {
+		switch {
+		case c.ask.Offset <= s.offset:
+			since = -1
+		case since < 0:
+			since = c.answer.Time
 		}
 	}
-	return first
+	return since
 }
 
 // disruptions returns the minimum and maximum number of disruptions of the record: "The instance
