@@ -333,6 +333,15 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
 		},
 		"frameworks/node-rdkafka/stream.yaml": {{"", "consumer-rolling-restart", ""}},
+		"frameworks/kafka-ts/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"not-resolved", "dlq-publish-failure", "duplicates: duplicate"},
+		},
+		"frameworks/fs2-kafka/subject.yaml": {
+			{"", "consumer-rolling-restart", ""},
+			{"unordered", "smoke", "commit-after-outcome: commit-regressed"},
+		},
 		"frameworks/php-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"", "ragged-links", ""}, // it has a connection for each call
