@@ -26,8 +26,8 @@ func commitCauses() map[string]string {
 			"interrupts it. After a failure the position is not rewound, and the next success commits past the failed " +
 			"record. A copy to a retry topic is not awaited, or its refusal is ignored, or never told with acks=0. If it was " +
 			"never attempted, look for a filter or a null check that skips it, for an error of what decodes its value or " +
-			"headers, and at auto.offset.reset. If it was fetched again after a failure and not attempted again, look for a mark of " +
-			"idempotence that was set before the attempt and outlives its failure. If it failed in a call for several " +
+			"headers, and at auto.offset.reset. If it was fetched again after a failure and not attempted again, look for a " +
+			"mark of idempotence that was set before the attempt and outlives its failure. If it failed in a call for several " +
 			"records, look for an answer whose items are not read. If results are in a transaction, look for a commit " +
 			"beside it. If it is written to the end of the input to be tried again, the contract has to say so: " +
 			"retry_topics: \"{{.InputTopic}}\".",
