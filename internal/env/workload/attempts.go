@@ -443,11 +443,10 @@ func (a *Attempts) count(record int32) int32 {
 	if a.repeats.of == nil {
 		return planned.Add(1)
 	}
-	again := a.repeated(record)
 	a.repeats.mu.Lock()
 	defer a.repeats.mu.Unlock()
 	one := a.repeats.of[record]
-	if !again {
+	if !a.goesOn(one) {
 		one.calls = 0
 		planned.Add(1)
 	}
@@ -460,7 +459,11 @@ func (a *Attempts) count(record int32) int32 {
 func (a *Attempts) repeated(record int32) bool {
 	a.repeats.mu.Lock()
 	defer a.repeats.mu.Unlock()
-	one := a.repeats.of[record]
+	return a.goesOn(a.repeats.of[record])
+}
+
+// goesOn reports whether a call that begins now belongs to the attempt.
+func (a *Attempts) goesOn(one repeatedAttempt) bool {
 	return one.calls > 0 && one.calls < a.cfg.Calls && a.cfg.Clock.Now()-one.ended < a.cfg.Wait
 }
 
