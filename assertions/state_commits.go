@@ -244,8 +244,12 @@ func (w *state) advance(c *commit) {
 }
 
 // uncover notes that the group's offset went back from before: the next holder is handed the records between again.
+// With retry topics, their copies may be what is open of them.
 func (w *state) uncover(p *partition, before int64) {
-	for offset := max(p.committed, p.log.first, 0); !w.hops && offset < min(before, p.log.last+1); offset++ {
+	if w.hops {
+		return
+	}
+	for offset := max(p.committed, p.log.first, 0); offset < min(before, p.log.last+1); offset++ {
 		number := p.log.at(offset)
 		if number == none || p.named.has(offset) {
 			continue

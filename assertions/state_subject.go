@@ -185,7 +185,8 @@ func (w *state) repeating() (why, do string) {
 }
 
 // refusing says that the subject dead-lettered most records that should succeed, without an attempt at them; ""
-// otherwise. Where attempts are seen, classification judges each of these dead letters.
+// otherwise. Where attempts are seen, classification judges each of these dead letters. Where no call came at all,
+// although it should, records that are committed count, too: what it does with them is not seen, or it drops them all.
 func (w *state) refusing() (why, do string) {
 	if !w.contract.WireOnly && !w.uncalled {
 		return "", ""
@@ -196,22 +197,23 @@ func (w *state) refusing() (why, do string) {
 		if !r.has(markAcked) || r.planned != history.OutcomeSuccess || r.unnamed() {
 			continue
 		}
-		if good++; r.answers == 0 && w.letterAcked(r) >= 0 {
+		if good++; r.answers == 0 && (w.letterAcked(r) >= 0 || w.uncalled && r.has(markCovered)) {
 			refused++
 		}
 	}
 	if !nearlyAll(refused, good) {
 		return "", ""
 	}
-	why = fmt.Sprintf("of %s records that should succeed, %s were dead-lettered", units.Count(int64(good)),
-		units.Count(int64(refused)))
+	became := "dead-lettered"
+	do = "give it records as it takes them (input.samples in the subject's file), and what it needs to process them; " +
+		"its logs, and the reasons in its dead letters, may say what is missing"
 	if w.uncalled {
-		return why + ", and no call came to the downstream", "see in its log why: it may call another address than it is " +
-			"given (such as {{.OracleURL}}), or refuse its records; then give it records as it takes them (input.samples " +
-			"in the subject's file)"
+		became = "dead-lettered or committed, and no call came to the downstream"
+		do = "say in the subject's file what it calls (downstreams, or observe: wire), give it that address, such as " +
+			"{{.OracleURL}}, and records as it takes them (input.samples); its logs may say which of them is missing"
 	}
-	return why, "give it records as it takes them (input.samples in the subject's file), and what it needs to process " +
-		"them; its logs, and the reasons in its dead letters, may say what is missing"
+	return fmt.Sprintf("of %s records that should succeed, %s were %s", units.Count(int64(good)),
+		units.Count(int64(refused)), became), do
 }
 
 // unplaced says that the subject took partitions of the input without a group and committed nothing; "" otherwise.

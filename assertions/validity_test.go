@@ -111,9 +111,9 @@ func unwanted(b *builder, records, letters int32) *builder {
 	return b.drain()
 }
 
-// uncalled is unwanted with a subject whose calls would be seen.
-func uncalled(b *builder, records, letters int32) *builder {
-	unwanted(b, records, letters).h.Contract().WireOnly = false
+// uncalled is a run in which no call came, although the subject's calls would be seen.
+func uncalled(b *builder) *builder {
+	b.h.Contract().WireOnly = false
 	e := b.event(history.KindUnreadable)
 	e.Code = history.None
 	b.put(e)
@@ -135,11 +135,15 @@ func TestVerdictOfTheWhole(t *testing.T) {
 			return unwanted(b, 3, 3).done()
 		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered; give it records as it takes them"},
 		{"no call is an attempt, and all records are dead-lettered", func(b *builder) history.Source {
-			return uncalled(b, 3, 3).done()
-		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered, and no call came to the downstream; see"},
-		{"no call is an attempt, and some records are dead-lettered", func(b *builder) history.Source {
-			return uncalled(b, 4, 3).done()
-		}, Fail, "classification is violated: premature-dead-letter, 3 times"},
+			return uncalled(unwanted(b, 3, 3)).done()
+		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered or committed, and no call came to the " +
+			"downstream; say in the subject's file what it calls"},
+		{"no call is an attempt, and all records are committed", func(b *builder) history.Source {
+			return uncalled(unwanted(b, 4, 0)).done()
+		}, Inconclusive, "of 4 records that should succeed, 4 were dead-lettered or committed, and no call came to the"},
+		{"no call is an attempt, and few records are dead-lettered or committed", func(b *builder) history.Source {
+			return uncalled(b.begin().send(0).send(1).send(2).send(3).letter(0).letter(1).commit(2).drain()).done()
+		}, Fail, "classification is violated: premature-dead-letter, 2 times"},
 		{"some records are dead-lettered, and no call could show why", func(b *builder) history.Source {
 			return unwanted(b, 4, 3).done()
 		}, Pass, ""},
