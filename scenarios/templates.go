@@ -182,9 +182,7 @@ var onlyRegistry = regexp.MustCompile(`^\s*\{\{-?\s*\.SchemaRegistryURL\s*-?\}\}
 // reference consumer.
 func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 	rendered := *s
-	if values.RetryTopics == "" && s.Contract.Retry == string(history.RetryTopics) {
-		values.RetryTopics = strings.Join(consumer.RetryTopicNames(values.InputTopic, s.Contract.Attempts.Max), ",")
-	}
+	values.RetryTopics = cmp.Or(values.RetryTopics, s.usualRetryTopics(values.InputTopic))
 	var failed error
 	text := func(from string) string {
 		to, err := renderText(from, values)
@@ -251,6 +249,14 @@ func (s *SubjectFile) Render(values Values) (*SubjectFile, error) {
 		return nil, fmt.Errorf("filling in the subject %s: %w", s.Name, failed)
 	}
 	return &rendered, nil
+}
+
+// usualRetryTopics are the comma-separated names of retry topics that the contract leaves to dlqbench, "" without any.
+func (s *SubjectFile) usualRetryTopics(input string) string {
+	if s.Contract.Retry != string(history.RetryTopics) {
+		return ""
+	}
+	return strings.Join(consumer.RetryTopicNames(input, s.Contract.Attempts.Max), ",")
 }
 
 func renderText(text string, values Values) (string, error) {

@@ -51,7 +51,7 @@ type attempted interface {
 	InFlight() int64
 }
 
-// missed is a downstream as what was no attempt there.
+// missed is a downstream as its calls that are no attempts are told.
 type missed interface {
 	// Unmade reports whether no attempt at any record was seen, although calls can name records.
 	Unmade() bool
