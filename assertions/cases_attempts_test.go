@@ -98,6 +98,24 @@ func retryCases() []testCase {
 				b.as(0, 0).assign(0).fetch(1).wait(1100 * ms).success(1).commit(2)
 				return b.drain().done()
 			}},
+		{"so, too, by one that passes failed records on to a retry topic", nil, func(b *builder) history.Source {
+			headerCounter(b)
+			b.begin().send(0).send(1).success(0).success(1).revoke(0).as(1, 0).up().assign(0).fetch(0).fetch(1)
+			b.as(0, 0).commit(2).as(1, 0).success(0).commit(1).success(1).revoke(0)
+			b.as(0, 0).assign(0).fetch(1).success(1).commit(2)
+			return b.drain().done()
+		}},
+		{"so, too, of a record whose copy has succeeded, and is committed", nil, func(b *builder) history.Source {
+			headerCounter(b)
+			b.begin().send(0).send(1).success(0).fails(1, 1).retryCopy(1).success(1).commitCopies(1).revoke(0)
+			copied := b.where[1]
+			b.as(1, 0).up().assign(0)
+			b.where[1] = place{input, 0, 1}
+			b.fetch(0).fetch(1).as(0, 0).commit(2).as(1, 0).success(0).commit(1).success(1).revoke(0)
+			b.as(0, 0).assign(0).fetch(1).success(1).commit(2)
+			b.where[1] = copied
+			return b.drain().done()
+		}},
 		{"a failed dead letter justifies a new round", nil, func(b *builder) history.Source {
 			b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), 19, 0).fails(0, 3).letter(0).commit(1)
 			return b.drain().done()

@@ -46,6 +46,13 @@ func metadataCases() []testCase {
 			restart(b).success(0).success(1).commit(3)
 			return b.drain().done()
 		}},
+		{"what a commit that goes back names is processed again in each process", []string{"duplicate"},
+			func(b *builder) history.Source {
+				three(b).success(0).success(1).success(2).revoke(0).as(1, 0).up().assign(0).fetch(0).fetch(1).fetch(2)
+				b.as(0, 0).commit(3).as(1, 0).success(0).success(2).commitNaming(1, "1").success(1).revoke(0)
+				b.as(0, 0).assign(0).fetch(1).fetch(2).wait(1100 * ms).success(1).success(2).commit(3)
+				return b.drain().done()
+			}},
 		{"an unfinished record is named and lost", []string{"commit-past-unfinished", "lost"},
 			func(b *builder) history.Source {
 				three(b).fails(1, 1).success(2).commitNaming(0, "1,2")

@@ -243,19 +243,12 @@ func (w *state) advance(c *commit) {
 	w.uncover(p, before)
 }
 
-// uncover notes that the group's offset went back from before: the next holder is handed the records between again.
-// With retry topics, their copies may be what is open of them.
+// uncover notes that the group's offset went back from before: the next holder is handed the records between again,
+// wherever copies of them lie.
 func (w *state) uncover(p *partition, before int64) {
-	if w.hops {
-		return
-	}
 	for offset := max(p.committed, p.log.first, 0); offset < min(before, p.log.last+1); offset++ {
-		number := p.log.at(offset)
-		if number == none || p.named.has(offset) {
-			continue
-		}
-		if r := w.records.at(int(number)); w.position(number, r) == (place{p.topic, p.place.partition, offset}) {
-			r.flags &^= markCovered
+		if number := p.log.at(offset); number != none && !p.named.has(offset) {
+			w.records.at(int(number)).flags &^= markCovered
 		}
 	}
 }
