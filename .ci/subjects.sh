@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Judges two published packages: hexkit and pyrallel-consumer from PyPI, on the embedded broker and, where Kafka is
-# installed, on a process broker. Where a package breaks its own document (docs/findings), exactly that must be
-# found: the script fails when a finding is gone, and when there is another one. A run that is inconclusive, because the
-# machine stood still, says neither; the script fails if there are more than two of them. Exit code 77: nothing was
-# run, and one line says why. DLQBENCH is the program (default: ./dlqbench).
+# subjects.sh [hexkit] [pyrallel-consumer]: judges these published packages from PyPI, both by default, on the embedded
+# broker and, where Kafka is installed, on a process broker. Where a package breaks its own document (docs/findings),
+# exactly that must be found: the script fails when a finding is gone, and when there is another one. A run that is
+# inconclusive, because the machine stood still, says neither; the script fails if there are more than two of them. Exit
+# code 77: nothing was run, and one line says why. DLQBENCH is the program (default: ./dlqbench).
 set -u
 cd "$(dirname "$0")/.."
 program=$(realpath "${DLQBENCH:-./dlqbench}")
@@ -11,7 +11,8 @@ program=$(realpath "${DLQBENCH:-./dlqbench}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-for subject in hexkit pyrallel-consumer; do
+[ $# -gt 0 ] || set -- hexkit pyrallel-consumer
+for subject in "$@"; do
 	(cd "subjects/$subject" && sh ../venv.sh) >"$work/venv.log" 2>&1
 	code=$?
 	if [ $code -eq 77 ] || { [ $code -ne 0 ] &&
@@ -36,7 +37,7 @@ judge() {
 		allowed="$allowed graceful-stop/stop-timeout"
 		grep -h -A 30 '^Timeout (' "$work/$name"/latest/logs/instance-*.log
 	fi
-	if subjects/hexkit/.venv/bin/python - "$work/$name/latest/verdict.json" "$code" "$required" "$allowed" \
+	if "$python" - "$work/$name/latest/verdict.json" "$code" "$required" "$allowed" \
 		>"$work/$name.said" 2>&1 <<'PYTHON'
 import json, sys
 
@@ -71,6 +72,7 @@ PYTHON
 
 stalled="no-loss/stalled liveness/stalled"
 hexkit=subjects/hexkit pyrallel=subjects/pyrallel-consumer
+python=subjects/$1/.venv/bin/python
 kafka=$("$program" kafka list 2>/dev/null | grep -c jars)
 command -v java >/dev/null || kafka=0
 [ "$kafka" -gt 0 ] || echo "no process broker here (Java and dlqbench kafka install): only the embedded one"
@@ -136,10 +138,11 @@ assert said == (3, 1000, True, 30000, 200, True, ".dlq"), said' || wrong=1
 }
 
 # Both packages mostly wait, so they are judged side by side.
-hexkit_lane & one=$!
-pyrallel_lane & two=$!
-code=0
-wait $one || code=1
-wait $two || code=1
+lanes=() code=0
+for subject in "$@"; do
+	"${subject%-consumer}_lane" &
+	lanes+=($!)
+done
+for lane in "${lanes[@]}"; do wait "$lane" || code=1; done
 [ ! -e "$work/open" ] || [ "$(wc -l <"$work/open")" -le 2 ] || code=1
 exit $code
