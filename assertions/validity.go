@@ -80,7 +80,7 @@ func (w *state) notRead(e *history.Event) {
 		one, w.renamed = w.otherName(e), true
 	case ofRun:
 		one.What, w.unattempted = "anything that needs attempts", true
-		one.Why, one.Do, _ = strings.Cut(e.Text, "; ")
+		one.Why, one.Do, _ = strings.Cut(e.Text, "\n")
 	case e.Code == history.None:
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"

@@ -44,7 +44,7 @@ func batched(b *builder) *builder {
 func untrusting(b *builder) *builder {
 	b.begin().send(0).letter(0).commit(1).drain()
 	e := b.event(history.KindUnreadable)
-	e.Code, e.Text = history.None, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"
+	e.Code, e.Text = history.None, "7 connections to https://a; b were closed without a call\nhave the service trust {{.CAFile}}"
 	b.put(e)
 	return b
 }
@@ -130,7 +130,7 @@ func TestVerdictOfTheWhole(t *testing.T) {
 		{"everything as it should be", func(b *builder) history.Source { return fine(b).done() }, Pass, ""},
 		{"the subject does not trust the certificate of the stub", func(b *builder) history.Source {
 			return untrusting(b).done()
-		}, Inconclusive, "7 connections by TLS were closed without a call; have the service trust {{.CAFile}}"},
+		}, Inconclusive, "7 connections to https://a; b were closed without a call; have the service trust {{.CAFile}}"},
 		{"all records that should succeed are dead-lettered, and no call could show why", func(b *builder) history.Source {
 			return unwanted(b, 3, 3).done()
 		}, Inconclusive, "of 3 records that should succeed, 3 were dead-lettered; give it records as it takes them"},

@@ -184,14 +184,13 @@ const (
 
 	// Unreadable: the downstream stub got a call with the ids of several records, and took it for an attempt at the
 	// first (Code = None; Text = the call; N = the downstream, if it is one that does not decide; recorded once for each
-	// process); or no call was an attempt at a record (Code and Instance = None, Text = why and what to do, after a
-	// semicolon; empty if no call came); or the run's group read nothing, and another one an input topic (Code and
-	// Instance = None, Topic, Text = that group); or the subject asked for topics that do
-	// not exist (Code and Instance = None, Topic = the DLQ, Text = their names); or a
-	// request of an instance was rejected by closing its connection, as brokers do with unknown requests: the tap does not
-	// support that API, or not that version of it. Instance, Run, Code = the API key, N = the version, Aux = the newest
-	// version that the tap supports (None: it does not support the API), Text = the API's name. Recorded once for each API
-	// and version that a process uses.
+	// process); or no call was an attempt at a record (Code and Instance = None, Text = why, and in a second line what to
+	// do; empty if no call came); or the run's group read nothing, and another one an input topic (Code and Instance =
+	// None, Topic, Text = that group); or the subject asked for topics that do not exist (Code and Instance = None, Topic
+	// = the DLQ, Text = their names); or a request of an instance was rejected by closing its connection, as brokers do
+	// with unknown requests: the tap does not support that API, or not that version of it. Instance, Run, Code = the API
+	// key, N = the version, Aux = the newest version that the tap supports (None: it does not support the API), Text = the
+	// API's name. Recorded once for each API and version that a process uses.
 	KindUnreadable
 
 	// Joining: an instance asks to join its consumer group, for the first time or with another session timeout than

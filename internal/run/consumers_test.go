@@ -112,7 +112,7 @@ func TestRunsWithoutAnAttemptAreTold(t *testing.T) {
 		recorded  []string
 		said      bool
 	}{
-		"called elsewhere":        {strayStub{why: "404", unmade: true}, ordinary, []string{"404; call another"}, true},
+		"called elsewhere":        {strayStub{why: "404", unmade: true}, ordinary, []string{"404\ncall another"}, true},
 		"not called":              {strayStub{unmade: true}, ordinary, []string{""}, false},
 		"called there, too":       {strayStub{why: "404"}, ordinary, nil, true},
 		"called":                  {strayStub{}, ordinary, nil, false},

@@ -230,8 +230,8 @@ func (r *run) noteStrays() {
 		e := history.New(history.KindUnreadable, r.clock.Now())
 		e.Code = history.None
 		if why, do := one.Strays(); why != "" {
-			e.Text = why + "; " + do
-			r.options.Log.Warn().Msg(e.Text)
+			e.Text = why + "\n" + do
+			r.options.Log.Warn().Msg(why + "; " + do)
 		}
 		if one.Unmade() && len(r.header.Consumers) == 1 && !r.header.Contract().WireOnly {
 			r.live.Record(e)
