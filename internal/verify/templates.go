@@ -126,21 +126,22 @@ func networkTemplates() []template {
 		}
 		return d.pick(links...)
 	}
-	network := func(name string, what func(*drawing) string) template {
+	network := func(name string, what func(d *drawing, link string) string) template {
 		return template{name: "network." + name, write: func(d *drawing) string {
-			return fmt.Sprintf("%s, network: {link: %s, %s}", d.span(), link(d), what(d))
+			span, on := d.span(), link(d)
+			return fmt.Sprintf("%s, network: {link: %s, %s}", span, on, what(d, on))
 		}}
 	}
-	fixed := func(text string) func(*drawing) string { return func(*drawing) string { return text } }
-	directed := func(text string) func(*drawing) string {
-		return func(d *drawing) string { return text + ", direction: " + d.pick("both", "requests", "responses") }
+	fixed := func(text string) func(*drawing, string) string { return func(*drawing, string) string { return text } }
+	directed := func(text string) func(*drawing, string) string {
+		return func(d *drawing, _ string) string { return text + direction(d) }
 	}
 	return []template{
 		network("latency", directed("latency: 40ms, jitter: 30ms")),
 		network("bandwidth", directed("bandwidth: 128KiB")),
 		network("timeout", directed("timeout: true")),
 		network("slicer", directed("slicer: {size: 100B, delay: 100us}")),
-		network("limit_data", directed("limit_data: 1KiB")),
+		network("limit_data", func(d *drawing, on string) string { return limitData(on) + direction(d) }),
 		network("half_open", fixed("half_open: true")),
 		network("down", fixed("down: true")),
 		network("reset", fixed("reset: true")),
@@ -150,6 +151,16 @@ func networkTemplates() []template {
 			also:  "at: 700ms, subject: {instance: 0, restart: true}",
 		},
 	}
+}
+
+func direction(d *drawing) string { return ", direction: " + d.pick("both", "requests", "responses") }
+
+// limitData is a limit that connections of the link reach, also where each call of a downstream has one of its own.
+func limitData(link string) string {
+	if strings.HasPrefix(link, "downstream") {
+		return "limit_data: 256B"
+	}
+	return "limit_data: 1KiB"
 }
 
 func kafkaTemplates() []template {
