@@ -483,7 +483,7 @@ func (l *learned) poison() {
 		l.wonder("%d of %d records without a value were committed, and nothing behind them was tried then: %s", fell,
 			len(all), l.nulls.stopping())
 	}
-	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.nulls.unnamed() {
+	if len(all) > 0 && skipped == len(all) && l.subject.Observe != scenarios.ObserveWire && !l.nulls.nullsUnnamed() {
 		l.promise("skips", "["+scenarios.SkipTombstone+"]", "%d of %d records without a value were committed unprocessed.",
 			skipped, skipped)
 	}

@@ -541,6 +541,42 @@ func TestDeadLettersWithoutACall(t *testing.T) {
 	}
 }
 
+// Calls without an id that end in dead letters of unreadable records say that records without a value are not called
+// for, as with Benthos and FastStream.
+func TestRecordsWithoutAValueAreSkippedBesideUnreadableOnes(t *testing.T) {
+	t.Parallel()
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
+	for name, one := range map[string]struct {
+		calls, letters, ended int
+		skips                 bool
+	}{
+		"no calls":                                  {0, 0, 0, true},
+		"one call for each unreadable record":       {3, 0, 3, true},
+		"three calls for each":                      {9, 0, 3, true},
+		"as many calls as records without a value":  {4, 0, 3, false},
+		"an unreadable record has no dead letter":   {3, 0, 2, false},
+		"dead letters that may be about any record": {3, 1, 3, false},
+	} {
+		s := newSeen()
+		for i := range 7 {
+			flags, at := history.Tombstone, int64(i)
+			if i < 3 {
+				flags = history.Garbage
+			}
+			*s.record(int32(i)) = record{flags: flags, offset: at}
+			if i < one.ended {
+				s.record(int32(i)).deadLetters = 1
+			}
+		}
+		s.committed[place{}], s.nameless, s.lettersUnnamed = 7, one.calls, one.letters
+		l := &learned{watching: only(s), subject: subject}
+		l.poison()
+		if slices.ContainsFunc(l.lines, func(line Line) bool { return line.Key == "skips" && !line.Open }) != one.skips {
+			t.Errorf("%s: %+v", name, l.lines)
+		}
+	}
+}
+
 // Effects that were seen in the first look, and lack records in the watched run, are a question. Those of the file's
 // author are a promise, and the consumer breaks it.
 func TestEffectsThatAreNotThere(t *testing.T) {

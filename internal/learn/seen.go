@@ -499,6 +499,15 @@ func (s *seen) called() bool {
 // drops the headers of such a record leaves nothing that names it.
 func (s *seen) unnamed() bool { return s.nameless > 0 || s.lettersUnnamed > 0 }
 
+// nullsUnnamed reports whether calls or dead letters without an id may be about records without a value, none of which
+// was dead-lettered. Calls are not if all unreadable records were dead-lettered, and at least one of these after a call
+// without an id: the stub answers all such calls alike.
+func (s *seen) nullsUnnamed() bool {
+	nulls, unreadable := s.marked(history.Tombstone), s.marked(history.Garbage)
+	ended := !slices.ContainsFunc(unreadable, func(r *record) bool { return r.deadLetters == 0 })
+	return s.unnamed() && (s.lettersUnnamed > 0 || !ended || s.nameless%len(nulls) == 0)
+}
+
 // anonymous reports whether no dead letter has an id of its record, though there are more of them than of records that
 // can't be read or have no value.
 func (s *seen) anonymous() bool {
