@@ -264,8 +264,12 @@ func (l *learned) backoff() {
 				len(of)))
 		}
 	}
-	l.promise("backoff", flow(parts), "Waits after the first attempt, the second, …: %s.%s",
-		strings.Join(ranges, ", "), l.jitter(gaps[0]))
+	seen := fmt.Sprintf("Waits after the first attempt, the second, …: %s.", strings.Join(ranges, ", "))
+	if perhapsAtOnce(gaps) {
+		l.ask("backoff", flow(parts), "%s They are spread so widely that the shortest may be no wait at all.", seen)
+		return
+	}
+	l.promise("backoff", flow(parts), "%s%s", seen, l.jitter(gaps[0]))
 }
 
 // jitter asks about the spread of the first waits, if nothing is promised of it and there is much.

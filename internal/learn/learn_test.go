@@ -873,6 +873,35 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 	}
 }
 
+// Waits that may be none are no promise. Here they are spread evenly over a width.
+func TestWaitsFromZeroOnAreAQuestion(t *testing.T) {
+	t.Parallel()
+	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
+	for name, one := range map[string]struct {
+		least, width time.Duration
+		question     bool
+	}{
+		"from zero on, as full jitter":  {4 * time.Millisecond, 100 * time.Millisecond, true},
+		"copies in a topic, at once":    {5 * time.Millisecond, 300 * time.Millisecond, true},
+		"half of it random":             {50 * time.Millisecond, 50 * time.Millisecond, false},
+		"short, on a machine with time": {5 * time.Millisecond, 2 * time.Millisecond, false},
+		"on a busy machine":             {100 * time.Millisecond, 200 * time.Millisecond, false},
+	} {
+		s := newSeen()
+		for i := range int32(25) {
+			wait := one.least + one.width*time.Duration(i)/25
+			*s.record(i) = record{planned: history.OutcomeTransient, tries: []try{
+				{begin: time.Second, end: time.Second, outcome: history.OutcomeTransient},
+				{begin: time.Second + wait, end: time.Second + wait, outcome: history.OutcomeSuccess}}}
+		}
+		l := &learned{watching: only(s), subject: subject}
+		l.backoff()
+		if len(l.lines) != 1 || l.lines[0].Key != "backoff" || l.lines[0].Open != one.question {
+			t.Errorf("%s: %+v", name, l.lines)
+		}
+	}
+}
+
 func spread(all ...int) []time.Duration {
 	var gaps []time.Duration
 	for _, one := range all {

@@ -94,6 +94,10 @@ func stepsOf(gaps [][]time.Duration) []step {
 	return steps
 }
 
+// perhapsAtOnce reports whether the first waits, of which there are some, may include none that is meant: they are as
+// those of random waits from zero on, or of copies that pass a topic and are tried as soon as they are read.
+func perhapsAtOnce(gaps [][]time.Duration) bool { return stepsOf(gaps)[0].least < atOnce }
+
 // spreadOf is the width of the range over which waits are spread: twice that of its lower half.
 func spreadOf(waits []time.Duration) time.Duration {
 	sorted := slices.Sorted(slices.Values(waits))
