@@ -111,9 +111,7 @@ func cellColumns[R any](bench Bench, cell func(R) BenchCell) []column[R] {
 func (b Bench) SettingPaths() (paths []string) {
 	for _, cell := range b.Cells {
 		for _, setting := range cell.Settings {
-			if !slices.Contains(paths, setting.Path) {
-				paths = append(paths, setting.Path)
-			}
+			paths = addOnce(paths, setting.Path)
 		}
 	}
 	return paths

@@ -99,15 +99,8 @@ func benchStand(bench Bench) (document.Mark, string) {
 }
 
 func benchMark(state BenchState) document.Mark {
-	switch state {
-	case BenchOK:
-		return document.Pass
-	case BenchBroken:
-		return document.Fail
-	case BenchNotRun:
-		return document.Skipped
-	}
-	return document.Unsure
+	return cmp.Or(map[BenchState]document.Mark{BenchOK: document.Pass, BenchBroken: document.Fail,
+		BenchNotRun: document.Skipped}[state], document.Unsure)
 }
 
 // cellMark is the mark of a cell. One that kept its promises and can't keep up has a warning.
@@ -226,10 +219,7 @@ func benchWhy(bench Bench) document.Table {
 		if of.State == BenchOK || len(of.Why) == 0 {
 			continue
 		}
-		var why []document.Text
-		for _, one := range of.Why {
-			why = append(why, document.Plain(text(one)))
-		}
+		why := document.Cells(each(of.Why, text)...)
 		out.Rows = append(out.Rows, document.Row{Mark: cellMark(of), Cells: []document.Text{cellLink(of),
 			document.Plain(cellWord(of)), document.Lines(why...), seeAlso(of.Command)}})
 	}
@@ -263,17 +253,18 @@ func benchDetails(bench Bench) []document.KeyValue {
 }
 
 func benchRecoveryTable(bench Bench) document.Table {
-	recoveries := newBenchRecoveries(bench)
-	if len(recoveries.faults) == 0 {
+	faults := recoveredFaults(bench)
+	if len(faults) == 0 {
 		return document.Table{}
 	}
 	out := document.Table{Columns: []document.Column{{Title: "cell"}}}
-	for _, fault := range recoveries.faults {
+	for _, fault := range faults {
 		out.Columns = append(out.Columns, document.Column{Title: name(fault), Figure: true})
 	}
-	for i, of := range bench.Cells {
+	for _, of := range bench.Cells {
 		row := document.Row{Cells: []document.Text{cellLink(of)}}
-		for _, recovered := range recoveries.rows[i] {
+		for _, fault := range faults {
+			recovered := recoveredIn(of, fault)
 			words := document.Plain(recovered.words())
 			if recovered.never > 0 {
 				words = document.Marked(recovered.words(), document.Fail)
@@ -377,13 +368,8 @@ func benchRepetitions(bench Bench, of BenchCell) document.Table {
 
 // VerdictMark returns the mark of a verdict.
 func VerdictMark(verdict assertions.Status) document.Mark {
-	switch verdict {
-	case assertions.Pass:
-		return document.Pass
-	case assertions.Fail:
-		return document.Fail
-	}
-	return document.Unsure
+	return cmp.Or(map[assertions.Status]document.Mark{assertions.Pass: document.Pass,
+		assertions.Fail: document.Fail}[verdict], document.Unsure)
 }
 
 func benchProbes(of BenchCell) document.Table {

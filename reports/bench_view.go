@@ -4,6 +4,7 @@ package reports
 // the cells on the front, and the recovery times.
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -70,11 +71,7 @@ func spreadText(of stats.Summary) string {
 // noiseOf returns the noise floor of a figure over all cells, and whether it is known. It compares repetitions of the
 // same cell.
 func noiseOf(bench Bench, figure BenchFigure) (share float64, known bool) {
-	var groups [][]float64
-	for _, cell := range bench.Cells {
-		groups = append(groups, cell.Figures(figure))
-	}
-	noise := stats.RelativeNoise(groups...)
+	noise := stats.RelativeNoise(each(bench.Cells, func(c BenchCell) []float64 { return c.Figures(figure) })...)
 	return noise, !math.IsNaN(noise)
 }
 
@@ -158,15 +155,8 @@ func dominates(a, b []float64) bool {
 
 // benchWord returns a cell's state in words.
 func benchWord(state BenchState) string {
-	switch state {
-	case BenchOK:
-		return "ok"
-	case BenchBroken:
-		return "broken"
-	case BenchNotRun:
-		return "not run"
-	}
-	return "inconclusive"
+	return cmp.Or(map[BenchState]string{BenchOK: "ok", BenchBroken: "broken", BenchNotRun: "not run"}[state],
+		"inconclusive")
 }
 
 // benchBehind says which cells can't keep up with their load, "" if all can.
@@ -179,10 +169,7 @@ func benchBehind(bench Bench) string {
 	if bench.Mode == BenchMaxThroughput || bench.Mode == BenchStep {
 		load = "any rate that was tried"
 	}
-	labels := make([]string, len(behind))
-	for i, cell := range behind {
-		labels[i] = cellLabel(cell)
-	}
+	labels := each(behind, cellLabel)
 	out := fmt.Sprintf("%d of %s can't keep up with %s: %s.", len(behind),
 		units.Plural(int64(len(bench.Cells)), "cell", "cells"), load, strings.Join(labels[:min(len(labels), 3)], "; "))
 	if len(labels) > 3 {
@@ -260,15 +247,8 @@ type benchDifference struct {
 
 // word returns the conclusion that the comparison permits.
 func (d benchDifference) word() string {
-	switch changeOf(d.Difference, d.column.Higher) {
-	case FigureBetter:
-		return "better"
-	case FigureWorse:
-		return "worse"
-	case FigureTooFew:
-		return "too few repetitions"
-	}
-	return "no difference"
+	return cmp.Or(map[FigureChange]string{FigureBetter: "better", FigureWorse: "worse",
+		FigureTooFew: "too few repetitions"}[changeOf(d.Difference, d.column.Higher)], "no difference")
 }
 
 // benchDifferences compares the cells that kept their promises with the first of them, in the bench's own figure and
@@ -303,49 +283,28 @@ func benchDifferences(bench Bench) (base BenchCell, out []benchDifference) {
 	return base, out
 }
 
-// benchRecoveries are the faults of the bench's runs, and for each cell its recovery times.
-type benchRecoveries struct {
-	faults []string
-	// rows by cell, then by fault.
-	rows [][]benchRecovered
-}
-
 // benchRecovered is how a cell recovered from a fault.
 type benchRecovered struct {
 	times stats.Summary
-	// never is the number of repetitions that did not recover, untold the number in which that is unknown. note is
-	// the reason in the last of those.
-	never, untold int
-	note          string
+	// never is the number of repetitions that did not recover. note is the reason why it is unknown in the last of
+	// those in which it is.
+	never int
+	note  string
 }
 
-func newBenchRecoveries(bench Bench) benchRecoveries {
-	out := benchRecoveries{}
+// recoveredFaults are the faults from which any cell may have recovered.
+func recoveredFaults(bench Bench) (faults []string) {
 	for _, cell := range bench.Cells {
 		for _, repetition := range cell.Repetitions {
 			for _, recovery := range repetition.Run.Recovery {
-				if fault := recoveredFrom(recovery); !slices.Contains(out.faults, fault) {
-					out.faults = append(out.faults, fault)
-				}
+				faults = addOnce(faults, recoveredFrom(recovery))
 			}
 		}
 	}
-	for _, cell := range bench.Cells {
-		row := make([]benchRecovered, len(out.faults))
-		for i, fault := range out.faults {
-			row[i] = recoveredIn(cell, fault)
-		}
-		out.rows = append(out.rows, row)
-	}
-	return out
+	return faults
 }
 
-func recoveredFrom(r BenchRecovery) string {
-	if r.Fault != "" {
-		return r.Fault
-	}
-	return r.What
-}
+func recoveredFrom(r BenchRecovery) string { return cmp.Or(r.Fault, r.What) }
 
 func recoveredIn(cell BenchCell, fault string) benchRecovered {
 	out := benchRecovered{}
@@ -361,7 +320,6 @@ func recoveredIn(cell BenchCell, fault string) benchRecovered {
 			case recovery.Steady.State == measure.SpanNever:
 				out.never++
 			default:
-				out.untold++
 				out.note = recovery.Steady.Note
 			}
 		}

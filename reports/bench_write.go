@@ -14,11 +14,8 @@ func benchFiles() []reportFile[Bench] {
 }
 
 // BenchFiles returns the names of the files that WriteBench writes.
-func BenchFiles() (names []string) {
-	for _, file := range benchFiles() {
-		names = append(names, file.name)
-	}
-	return names
+func BenchFiles() []string {
+	return each(benchFiles(), func(file reportFile[Bench]) string { return file.name })
 }
 
 // WriteBenchResults writes only results.json, from which everything else can be generated. It is used while a bench

@@ -87,11 +87,9 @@ func follow(root assertions.Root) []document.Text {
 		}
 		of[one.Why] = append(of[one.Why], name(one.Invariant)+": "+name(one.Anomaly)+" × "+units.Count(one.Count))
 	}
-	var out []document.Text
-	for _, why := range order {
-		out = append(out, document.Plain(strings.Join(of[why], ", ")+" ("+text(why)+")"))
-	}
-	return out
+	return each(order, func(why string) document.Text {
+		return document.Plain(strings.Join(of[why], ", ") + " (" + text(why) + ")")
+	})
 }
 
 // furtherRoots lists the violations that neither the first root nor its consequences explain.
@@ -261,17 +259,12 @@ func whereWords(o *assertions.Occurrence) string {
 
 // missingWords explains how it is known that a missing event will not come any more.
 func missingWords(m assertions.Missing) string {
-	switch m {
-	case assertions.MissingCommitted:
-		return ": committed past, nobody is handed it again"
-	case assertions.MissingDrained:
-		return ": the drain ended, and it was still missing"
-	case assertions.MissingReplayed:
-		return ": the replay ended, and it was still missing"
-	case assertions.MissingAudited:
-		return ": the audit looked for it, and it was not there"
-	}
-	return ""
+	return map[assertions.Missing]string{
+		assertions.MissingCommitted: ": committed past, nobody is handed it again",
+		assertions.MissingDrained:   ": the drain ended, and it was still missing",
+		assertions.MissingReplayed:  ": the replay ended, and it was still missing",
+		assertions.MissingAudited:   ": the audit looked for it, and it was not there",
+	}[m]
 }
 
 func sinceWords(v *assertions.Verdict, o *assertions.Occurrence) string {

@@ -163,10 +163,10 @@ func Compare(before, after []CompareRun, evenSo bool) (Comparison, error) {
 			return out, &IncomparableError{Case: of.name, Why: differ}
 		}
 		for _, why := range differ {
-			out.addNote("compared even so: " + why)
+			out.Notes = addOnce(out.Notes, "compared even so: "+why)
 		}
 		for _, note := range notes {
-			out.addNote(note)
+			out.Notes = addOnce(out.Notes, note)
 		}
 		out.Cases = append(out.Cases, compareCase(of.name, olds[at].runs, of.runs))
 	}
@@ -184,12 +184,6 @@ func Compare(before, after []CompareRun, evenSo bool) (Comparison, error) {
 		out.Verdict = worse(out.Verdict, out.Cases[i].Verdict)
 	}
 	return out, nil
-}
-
-func (c *Comparison) addNote(note string) {
-	if !slices.Contains(c.Notes, note) {
-		c.Notes = append(c.Notes, note)
-	}
 }
 
 // runsOfCase are the repetitions of one case.
@@ -213,10 +207,7 @@ func byCase(runs []CompareRun) []runsOfCase {
 
 // missingCase reports that a case has no counterpart, so there is nothing to compare it with.
 func missingCase(of string, olds []runsOfCase) error {
-	known := make([]string, len(olds))
-	for i, old := range olds {
-		known[i] = name(old.name)
-	}
+	known := each(olds, func(old runsOfCase) string { return name(old.name) })
 	why := "the before side has no runs of it, only of " + strings.Join(known, ", ")
 	if len(olds) == 0 {
 		why = "there are no runs on the before side"
@@ -233,9 +224,7 @@ func newSide(runs []CompareRun) CompareSide {
 	out := CompareSide{}
 	for _, run := range runs {
 		out.Runs = append(out.Runs, run.Label)
-		if !slices.Contains(out.Subjects, run.Subject) {
-			out.Subjects = append(out.Subjects, run.Subject)
-		}
+		out.Subjects = addOnce(out.Subjects, run.Subject)
 		switch run.Verdict {
 		case assertions.Fail:
 			out.Failed++
@@ -252,15 +241,10 @@ func compareInvariants(before, after []CompareRun) []CompareInvariant {
 	var names []string
 	for _, run := range slices.Concat(after, before) {
 		for _, invariant := range run.Invariants {
-			if !slices.Contains(names, invariant.Name) {
-				names = append(names, invariant.Name)
-			}
+			names = addOnce(names, invariant.Name)
 		}
 	}
-	out := make([]CompareInvariant, 0, len(names))
-	for _, of := range names {
-		out = append(out, compareInvariant(of, before, after))
-	}
+	out := each(names, func(of string) CompareInvariant { return compareInvariant(of, before, after) })
 	order := []InvariantChange{
 		InvariantNewlyViolated, InvariantFirstViolated, InvariantOtherwise, InvariantUnproven, InvariantStill,
 		InvariantHealed, InvariantShown, InvariantSame,
@@ -332,7 +316,7 @@ func statusOf(of string, runs []CompareRun) assertions.Status {
 
 func compareAnomalies(of string, before, after []CompareRun) []CompareAnomaly {
 	counts := map[string]*CompareAnomaly{}
-	each := func(runs []CompareRun, add func(a *CompareAnomaly, n int64)) {
+	count := func(runs []CompareRun, add func(a *CompareAnomaly, n int64)) {
 		for _, run := range runs {
 			for _, invariant := range run.Invariants {
 				if invariant.Name != of {
@@ -347,13 +331,9 @@ func compareAnomalies(of string, before, after []CompareRun) []CompareAnomaly {
 			}
 		}
 	}
-	each(before, func(a *CompareAnomaly, n int64) { a.Before += n; a.RunsBefore++ })
-	each(after, func(a *CompareAnomaly, n int64) { a.After += n; a.RunsAfter++ })
-	out := make([]CompareAnomaly, 0, len(counts))
-	for _, anomaly := range slices.Sorted(maps.Keys(counts)) {
-		out = append(out, *counts[anomaly])
-	}
-	return out
+	count(before, func(a *CompareAnomaly, n int64) { a.Before += n; a.RunsBefore++ })
+	count(after, func(a *CompareAnomaly, n int64) { a.After += n; a.RunsAfter++ })
+	return each(slices.Sorted(maps.Keys(counts)), func(anomaly string) CompareAnomaly { return *counts[anomaly] })
 }
 
 // judgeFigures compares the figures of all cases. The watched figures form one family, so the rate of false alarms

@@ -128,14 +128,7 @@ func environments(runs []CompareRun, key string) []string {
 }
 
 func seeds(runs []CompareRun) []string {
-	var all []uint64
-	for _, run := range runs {
-		all = append(all, run.Seed)
-	}
+	all := each(runs, func(run CompareRun) uint64 { return run.Seed })
 	slices.Sort(all)
-	var out []string
-	for _, seed := range slices.Compact(all) {
-		out = append(out, fmt.Sprint(seed))
-	}
-	return out
+	return each(slices.Compact(all), func(seed uint64) string { return fmt.Sprint(seed) })
 }

@@ -4,6 +4,7 @@ package reports
 // their noise floor.
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -48,24 +49,16 @@ func compareDocument(c Comparison) document.Document {
 			},
 		})
 	}
-	var remarks document.List
-	for _, remark := range compareRemarks(c) {
-		remarks.Items = append(remarks.Items, document.Item{Text: document.Plain(remark)})
-	}
-	out.Sections = append(out.Sections, document.Section{Blocks: []document.Block{remarks}})
+	remarks := each(compareRemarks(c), func(words string) document.Item {
+		return document.Item{Text: document.Plain(words)}
+	})
+	out.Sections = append(out.Sections, document.Section{Blocks: []document.Block{document.List{Items: remarks}}})
 	return out
 }
 
 func compareMark(verdict CompareVerdict) document.Mark {
-	switch verdict {
-	case CompareSame:
-		return document.Pass
-	case CompareViolated, CompareFirstViolated:
-		return document.Fail
-	case CompareRegressed:
-		return document.Worse
-	}
-	return document.Unsure
+	return cmp.Or(map[CompareVerdict]document.Mark{CompareSame: document.Pass, CompareViolated: document.Fail,
+		CompareFirstViolated: document.Fail, CompareRegressed: document.Worse}[verdict], document.Unsure)
 }
 
 // sideText describes a side: "5 runs of reference: runs/a … runs/e".
@@ -98,11 +91,7 @@ func compareInvariantTable(of CompareCase) document.Table {
 		if invariant.Change == InvariantSame {
 			continue
 		}
-		var remarks []document.Text
-		for _, anomaly := range invariant.Anomalies {
-			remarks = append(remarks, document.Plain(anomalyChange(anomaly)))
-		}
-		remarks = append(remarks, document.Plain(text(invariant.Why)))
+		remarks := append(document.Cells(each(invariant.Anomalies, anomalyChange)...), document.Plain(text(invariant.Why)))
 		switch invariant.Change {
 		case InvariantNewlyViolated, InvariantFirstViolated, InvariantOtherwise:
 			remarks = append(remarks, seeAlso(invariant.Command))
@@ -321,19 +310,10 @@ func figureWord(change FigureChange) string {
 
 // compareWord returns the banner text of a verdict.
 func compareWord(verdict CompareVerdict) string {
-	switch verdict {
-	case CompareViolated:
-		return "NEWLY VIOLATED"
-	case CompareFirstViolated:
-		return "VIOLATED, JUDGED FOR THE FIRST TIME"
-	case CompareUnproven:
-		return "NOT SHOWN ANY MORE"
-	case CompareRegressed:
-		return "REGRESSED"
-	case CompareTooFew:
-		return "TOO FEW REPETITIONS"
-	}
-	return "NO REGRESSION"
+	return cmp.Or(map[CompareVerdict]string{
+		CompareViolated: "NEWLY VIOLATED", CompareFirstViolated: "VIOLATED, JUDGED FOR THE FIRST TIME",
+		CompareUnproven: "NOT SHOWN ANY MORE", CompareRegressed: "REGRESSED", CompareTooFew: "TOO FEW REPETITIONS",
+	}[verdict], "NO REGRESSION")
 }
 
 // compareHeadline explains a case's verdict in one or two sentences.
@@ -389,11 +369,8 @@ func compareRemarks(c Comparison) []string {
 		out = append(out, "Note: "+text(note))
 	}
 	if len(c.OnlyBefore) > 0 {
-		named := make([]string, len(c.OnlyBefore))
-		for i, of := range c.OnlyBefore {
-			named[i] = name(of)
-		}
-		out = append(out, "Not compared, as there are no runs of it after: "+strings.Join(named, ", "))
+		out = append(out, "Not compared, as there are no runs of it after: "+
+			strings.Join(each(c.OnlyBefore, name), ", "))
 	}
 	return append(out, fmt.Sprintf("The change is the median of what any run after is beside any run before. It is "+
 		"called one if it is larger than the noise (what three quarters of all pairs of identical runs differ by at most) "+

@@ -45,6 +45,23 @@ func count[T any](all []T, so func(T) bool) int {
 	return n
 }
 
+// addOnce adds an element unless it is there already.
+func addOnce[T comparable](all []T, one T) []T {
+	if slices.Contains(all, one) {
+		return all
+	}
+	return append(all, one)
+}
+
+// each returns what of returns for each element.
+func each[T, R any](all []T, of func(T) R) []R {
+	out := make([]R, len(all))
+	for i, one := range all {
+		out[i] = of(one)
+	}
+	return out
+}
+
 // counted formats a count of things named in the plural, as in Result.Of: "1 record", "612 commits".
 func counted(n int64, of string) string {
 	return units.Plural(n, singular(of), of)

@@ -43,15 +43,8 @@ func stands(v *assertions.Verdict) standing {
 
 // word returns the banner text of the verdict.
 func (s standing) word() string {
-	switch s {
-	case standsFail:
-		return "FAIL"
-	case standsPass:
-		return "PASS"
-	case standsMissed:
-		return "THRESHOLD MISSED"
-	}
-	return "INCONCLUSIVE"
+	return cmp.Or(map[standing]string{standsFail: "FAIL", standsPass: "PASS", standsMissed: "THRESHOLD MISSED"}[s],
+		"INCONCLUSIVE")
 }
 
 func missed(v *assertions.Verdict) []measure.Threshold {
@@ -288,12 +281,7 @@ func window(w assertions.FaultWindow) string {
 	return fmt.Sprintf("%.1f – %.1f s", w.From.Seconds(), w.To.Seconds())
 }
 
-func faultName(f assertions.FaultResult) string {
-	if f.Name != "" {
-		return name(f.Name)
-	}
-	return name(f.Kind)
-}
+func faultName(f assertions.FaultResult) string { return name(cmp.Or(f.Name, f.Kind)) }
 
 // knownLatency is a measured latency: its display name, and its start and end points.
 type knownLatency struct{ key, title, span string }

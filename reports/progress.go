@@ -240,10 +240,7 @@ func plainLine(s Snapshot) string {
 }
 
 func faultList(s Snapshot) string {
-	names := make([]string, len(s.ActiveFaults))
-	for i, fault := range s.ActiveFaults {
-		names[i] = name(fault.Name)
-	}
+	names := each(s.ActiveFaults, func(fault FaultState) string { return name(fault.Name) })
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }

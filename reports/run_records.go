@@ -185,9 +185,7 @@ func problemsOf(v *assertions.Verdict) (all []*problem, counted, kept int64) {
 			if o.At >= 0 && (one.At < 0 || o.At < one.At) {
 				one.At = o.At
 			}
-			if what := name(f.Name); !slices.Contains(one.what, what) {
-				one.what = append(one.what, what)
-			}
+			one.what = addOnce(one.what, name(f.Name))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *problem) int { return bySight(&a.Occurrence, &b.Occurrence) })

@@ -97,15 +97,8 @@ func whatNext(run Run) document.KeyValues {
 }
 
 func runMark(s standing) document.Mark {
-	switch s {
-	case standsPass:
-		return document.Pass
-	case standsFail:
-		return document.Fail
-	case standsMissed:
-		return document.Warning
-	}
-	return document.Unsure
+	return cmp.Or(map[standing]document.Mark{standsPass: document.Pass, standsFail: document.Fail,
+		standsMissed: document.Warning}[s], document.Unsure)
 }
 
 // facts describes the run in a few words.
@@ -281,11 +274,9 @@ func thresholdTable(v *assertions.Verdict) document.Table {
 
 // alsoList returns the reasons that the headline does not mention.
 func alsoList(v *assertions.Verdict) document.List {
-	out := document.List{Most: screenReasons}
-	for _, reason := range furtherReasons(v) {
-		out.Items = append(out.Items, document.Item{Text: document.Plain(text(reason))})
-	}
-	return out
+	return document.List{Most: screenReasons, Items: each(furtherReasons(v), func(reason string) document.Item {
+		return document.Item{Text: document.Plain(text(reason))}
+	})}
 }
 
 // traces returns the traces of the first counterexamples of the violations.

@@ -118,36 +118,21 @@ func mostConcerned(w assertions.Counterexample) []assertions.Actor {
 
 // laneClass returns the style of a lane, which depends on its role for the record.
 func laneClass(role assertions.Role) string {
-	switch role {
-	case assertions.Role(history.RoleDLQ), assertions.Role(history.RoleQuarantine):
-		return "l-dlq"
-	case assertions.Role(history.RoleRetry):
-		return "l-retry"
-	case assertions.RoleInstance, assertions.RoleRouter, assertions.RoleWorker, assertions.RoleKeeper:
-		return "l-subject"
-	}
-	return "l-other"
+	return cmp.Or(map[assertions.Role]string{
+		assertions.Role(history.RoleDLQ): "l-dlq", assertions.Role(history.RoleQuarantine): "l-dlq",
+		assertions.Role(history.RoleRetry): "l-retry", assertions.RoleInstance: "l-subject",
+		assertions.RoleRouter: "l-subject", assertions.RoleWorker: "l-subject", assertions.RoleKeeper: "l-subject",
+	}[role], "l-other")
 }
 
 // roleOf describes a lane whose name does not describe it.
 func roleOf(actor assertions.Actor) string {
-	switch actor.Role {
-	case assertions.Role(history.RoleInput):
-		return "source topic"
-	case assertions.Role(history.RoleRetry):
-		return "retry topic"
-	case assertions.Role(history.RoleDLQ):
-		return "dead-letter topic"
-	case assertions.Role(history.RoleNode):
-		return "a node's input"
-	case assertions.Role(history.RoleSink):
-		return "leaves the graph"
-	case assertions.Role(history.RoleQuarantine):
-		return "quarantine"
-	case "":
-		return "topic"
-	}
-	return ""
+	return map[assertions.Role]string{
+		assertions.Role(history.RoleInput): "source topic", assertions.Role(history.RoleRetry): "retry topic",
+		assertions.Role(history.RoleDLQ): "dead-letter topic", assertions.Role(history.RoleNode): "a node's input",
+		assertions.Role(history.RoleSink): "leaves the graph", assertions.Role(history.RoleQuarantine): "quarantine",
+		"": "topic",
+	}[actor.Role]
 }
 
 // drawable returns the lines that can be drawn: those of drawn lanes, and those that concern all participants.
@@ -201,13 +186,9 @@ func (d *drawing) addLine(line told, first bool) {
 
 // isAnswer reports whether an event of that kind answers another one, or reverses something.
 func isAnswer(kind string) bool {
-	switch kind {
-	case history.KindAcked.String(), history.KindRevoked.String(), history.KindAttemptEnd.String(),
-		history.KindCommitResponse.String(),
-		history.KindProduceResponse.String(), history.KindTxnEndResponse.String(), history.KindShareAckResponse.String():
-		return true
-	}
-	return false
+	return slices.ContainsFunc([]history.Kind{history.KindAcked, history.KindRevoked, history.KindAttemptEnd,
+		history.KindCommitResponse, history.KindProduceResponse, history.KindTxnEndResponse, history.KindShareAckResponse,
+	}, func(answer history.Kind) bool { return answer.String() == kind })
 }
 
 // folded describes the omitted events in a word or two.
@@ -267,10 +248,7 @@ func (d *drawing) place(row *document.Step, words string) {
 
 // force shows the faults in force: a bar beside the row, and their names if they changed.
 func (d *drawing) force(row *document.Step, at time.Duration) {
-	var labels []string
-	for _, ref := range faultTags(d.v, at) {
-		labels = append(labels, ref.Text)
-	}
+	labels := each(faultTags(d.v, at), func(ref document.Span) string { return ref.Text })
 	now := strings.Join(labels[:min(len(labels), 4)], " ")
 	row.InForce = now != ""
 	if now != d.inForce {

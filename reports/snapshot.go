@@ -150,11 +150,7 @@ const (
 
 // Up reports whether there is a process.
 func (s InstanceStatus) Up() bool {
-	switch s {
-	case InstanceStarting, InstanceRunning, InstancePaused, InstanceStopping:
-		return true
-	}
-	return false
+	return slices.Contains([]InstanceStatus{InstanceStarting, InstanceRunning, InstancePaused, InstanceStopping}, s)
 }
 
 // InstanceState is one process of the subject, or of the dead-letter store's service.

@@ -30,10 +30,7 @@ type annotation struct {
 // ten of each level. Paths inside the repository are written relative to root, its folder.
 // Other paths are unchanged.
 func Annotations(w io.Writer, suite Suite, root string) error {
-	var all []annotation
-	for _, found := range suite.findings() {
-		all = append(all, found.annotation())
-	}
+	all := each(suite.findings(), suiteFinding.annotation)
 	for _, run := range suite.Runs {
 		if one, worth := annotationOf(run); worth {
 			all = append(all, one)
@@ -101,10 +98,7 @@ func annotationOf(run SuiteRun) (one annotation, worth bool) {
 }
 
 func (a annotation) write(w io.Writer, root string) error {
-	var message []string
-	for line := range strings.SplitSeq(a.message, "\n") {
-		message = append(message, text(line))
-	}
+	message := each(strings.Split(a.message, "\n"), text)
 	place := ""
 	if a.place.File != "" {
 		place = "file=" + escapeProperty(visible(inRepository(a.place.File, root), 4096))

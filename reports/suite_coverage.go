@@ -57,9 +57,7 @@ func (s Suite) Coverage() []SuiteCoverage {
 		if run.Judged.Verdict == nil {
 			continue
 		}
-		if !slices.Contains(subjects, run.Subject) {
-			subjects = append(subjects, run.Subject)
-		}
+		subjects = addOnce(subjects, run.Subject)
 		verdicts[run.Subject] = append(verdicts[run.Subject], run.Judged.Verdict)
 	}
 	out := []SuiteCoverage{}
@@ -75,11 +73,7 @@ func (s Suite) Coverage() []SuiteCoverage {
 }
 
 func resultNames(results []assertions.Result) []string {
-	names := []string{}
-	for _, r := range results {
-		names = append(names, r.Name)
-	}
-	return names
+	return each(results, func(r assertions.Result) string { return r.Name })
 }
 
 // coverageLines returns the lines about coverage, with the subject's name if there are several.

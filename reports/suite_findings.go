@@ -119,11 +119,7 @@ func (r SuiteRun) otherReasons() []string {
 func (p SuitePlace) String() string { return fmt.Sprintf("%s:%d", p.File, p.Line) }
 
 func (f suiteFinding) labels() string {
-	labels := make([]string, len(f.runs))
-	for i, run := range f.runs {
-		labels[i] = name(run.Label)
-	}
-	return strings.Join(labels, ", ")
+	return strings.Join(each(f.runs, func(run SuiteRun) string { return name(run.Label) }), ", ")
 }
 
 // suiteTodo lists what to do until the gate passes.

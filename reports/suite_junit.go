@@ -16,10 +16,7 @@ import (
 // that was not judged is one test case: an error if the gate shows less without it, or skipped if the gate had
 // stopped at a failure.
 func SuiteJUnit(w io.Writer, suite Suite) error {
-	var all []junitSuite
-	for _, run := range suite.Runs {
-		all = append(all, junitOf(run))
-	}
+	all := each(suite.Runs, junitOf)
 	if len(suite.Required) > 0 {
 		all = append(all, junitRequired(suite))
 	}
@@ -70,11 +67,7 @@ func openReasons(run SuiteRun) []string {
 	if run.Standing != StandingInconclusive && run.Standing != StandingEnvironment && run.Standing != StandingInterrupted {
 		return nil
 	}
-	var open []string
-	for _, reason := range run.Reasons {
-		open = append(open, text(reason))
-	}
-	return open
+	return each(run.Reasons, text)
 }
 
 func junitUnjudged(run SuiteRun, label string) junitSuite {

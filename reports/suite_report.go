@@ -4,6 +4,7 @@ package reports
 // failures.
 
 import (
+	"cmp"
 	"io"
 	"path"
 	"strings"
@@ -23,9 +24,7 @@ func suiteDocument(suite Suite) document.Document {
 		Title: "dlqbench " + suite.kind(), Lead: []document.Text{document.Plain(suite.Counts())},
 		About: []string{text(suite.Config)}, Foot: "The same facts for programs: gate.json and junit.xml.",
 	}
-	for _, line := range suite.coverageLines() {
-		out.Lead = append(out.Lead, document.Plain(line))
-	}
+	out.Lead = append(out.Lead, document.Cells(suite.coverageLines()...)...)
 	if suite.Shard != "" {
 		out.About = append(out.About, "shard "+suite.Shard)
 	}
@@ -73,13 +72,9 @@ func suiteRuns(suite Suite) document.Table {
 		if run.Elapsed > 0 {
 			took = units.Text(run.Elapsed)
 		}
-		var why []document.Text
-		for _, line := range run.reasonLines() {
-			why = append(why, document.Plain(line))
-		}
 		out.Rows = append(out.Rows, document.Row{Mark: suiteMark(run.Standing), Cells: []document.Text{label,
 			document.Lines(document.Marked(suiteWord(run.Standing), suiteMark(run.Standing)), document.Plain(run.Extent())),
-			document.Lines(why...), document.Plain(took)}})
+			document.Lines(document.Cells(run.reasonLines()...)...), document.Plain(took)}})
 	}
 	return out
 }
@@ -100,39 +95,20 @@ func suiteWaivers(suite Suite) document.Table {
 }
 
 func suiteLeftOut(suite Suite) document.List {
-	out := document.List{}
-	for _, left := range suite.LeftOut {
-		out.Items = append(out.Items, document.Item{
-			Text: document.Plain(name(left.Scenario) + ": " + text(left.Why))})
-	}
-	return out
+	return document.List{Items: each(suite.LeftOut, func(left SuiteLeft) document.Item {
+		return document.Item{Text: document.Plain(name(left.Scenario) + ": " + text(left.Why))}
+	})}
 }
 
 func suiteMark(standing Standing) document.Mark {
-	switch standing {
-	case StandingPass:
-		return document.Pass
-	case StandingFail:
-		return document.Fail
-	case StandingThreshold:
-		return document.Warning
-	case StandingWaived:
-		return document.Waived
-	case StandingNotRun:
-		return document.Skipped
-	case StandingEnvironment:
-		return document.Crashed
-	}
-	return document.Unsure
+	return cmp.Or(map[Standing]document.Mark{
+		StandingPass: document.Pass, StandingFail: document.Fail, StandingThreshold: document.Warning,
+		StandingWaived: document.Waived, StandingNotRun: document.Skipped, StandingEnvironment: document.Crashed,
+	}[standing], document.Unsure)
 }
 
 // suiteWord returns a standing in a word or two.
 func suiteWord(standing Standing) string {
-	switch standing {
-	case StandingThreshold:
-		return "THRESHOLD MISSED"
-	case StandingNotRun:
-		return "NOT RUN"
-	}
-	return strings.ToUpper(string(standing))
+	return cmp.Or(map[Standing]string{StandingThreshold: "THRESHOLD MISSED", StandingNotRun: "NOT RUN"}[standing],
+		strings.ToUpper(string(standing)))
 }

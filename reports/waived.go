@@ -67,11 +67,7 @@ func (r Run) word() (string, document.Mark) {
 
 // waivedLead returns a line for each waived failure.
 func (r Run) waivedLead() []document.Text {
-	var out []document.Text
-	for _, one := range r.Waived {
-		out = append(out, labelled("Waived:", text(one.String())))
-	}
-	return out
+	return each(r.Waived, func(one SuiteWaived) document.Text { return labelled("Waived:", text(one.String())) })
 }
 
 // SuiteReasons returns the reasons of a verdict if these failures are waived. A waived root is left out, and the
