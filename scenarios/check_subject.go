@@ -206,10 +206,9 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 			"brokers write the dead letters of share groups only (KIP-1191): it goes with group_type: share")
 		return
 	}
-	if delivery != redelivery && contract.Attempts.Counter != string(history.CounterStore) {
-		c.at(base+"group_type", "in a share group retry: redelivery and attempts.counter: delivery go together: a released "+
-			"record comes back, and the broker counts how often")
-	}
+	c.refuseIf(delivery != redelivery && contract.Attempts.Counter != string(history.CounterStore), base+"group_type",
+		"in a share group retry: redelivery and attempts.counter: delivery go together: a released record comes back, and "+
+			"the broker counts how often")
 	for _, wrong := range []struct {
 		path, why string
 		is        bool
@@ -266,19 +265,15 @@ func (c *checker) checkExits(contract ContractSpec) {
 			c.at(path, "exit goes with retry: in-place, in a consumer group, and with commits: after-outcome")
 		}
 	}
-	if contract.Poison == string(history.PoisonDeadLetter) && !contract.DLQ.Enabled {
-		c.at("/contract/poison",
-			"there are no dead letters with dlq.enabled: false: write poison: skip or halt, or leave it out")
-	}
-	if contract.Poison == string(history.PoisonHalt) && contract.GroupType == string(history.GroupShare) {
-		c.at("/contract/poison", "the broker of a share group hands a record out a few times and then gives it up, so no "+
+	c.refuseIf(contract.Poison == string(history.PoisonDeadLetter) && !contract.DLQ.Enabled, "/contract/poison",
+		"there are no dead letters with dlq.enabled: false: write poison: skip or halt, or leave it out")
+	c.refuseIf(contract.Poison == string(history.PoisonHalt) && contract.GroupType == string(history.GroupShare),
+		"/contract/poison", "the broker of a share group hands a record out a few times and then gives it up, so no "+
 			"member can halt at it: write poison: dead-letter or skip, or leave it out")
-	}
 	c.refuseIf(contract.OnUnhealthy == UnhealthyRestart && contract.Health == "", "/contract/on_unhealthy",
 		"restart needs health: the URL by which an instance is seen to be unhealthy")
-	if c.has("/contract/order_of") && contract.Ordering == string(history.OrderingNone) {
-		c.at("/contract/order_of", "order_of means nothing without an order: add ordering: key or partition")
-	}
+	c.refuseIf(c.has("/contract/order_of") && contract.Ordering == string(history.OrderingNone), "/contract/order_of",
+		"order_of means nothing without an order: add ordering: key or partition")
 }
 
 func (c *checker) checkRetryTopics(contract ContractSpec) {
@@ -317,10 +312,8 @@ func (c *checker) checkTopicNames(s *SubjectFile) {
 	if err != nil {
 		return
 	}
-	if len(names.Retries) == 0 && c.has("/contract/retry_topics") {
-		c.at("/contract/retry_topics", "{{.RetryTopics}} are topics for each attempt but the last: set attempts.max to 2 or "+
-			"more, or name the topics")
-	}
+	c.refuseIf(len(names.Retries) == 0 && c.has("/contract/retry_topics"), "/contract/retry_topics",
+		"{{.RetryTopics}} are topics for each attempt but the last: set attempts.max to 2 or more, or name the topics")
 	purposes := map[string]string{}
 	claim := func(path, name, purpose string) {
 		switch earlier := purposes[name]; {

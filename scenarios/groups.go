@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -26,23 +27,11 @@ func Groups() []Group {
 
 // Title returns the heading.
 func (g Group) Title() string {
-	switch g {
-	case GroupStart:
-		return "Start here"
-	case GroupDeadLetters:
-		return "Dead letters"
-	case GroupRetries:
-		return "Retries and downstreams"
-	case GroupBrokers:
-		return "Brokers and links"
-	case GroupGroups:
-		return "Consumer groups"
-	case GroupStores:
-		return "Dead-letter stores"
-	case GroupSystems:
-		return "Published systems"
-	}
-	return string(g)
+	return cmp.Or(map[Group]string{
+		GroupStart: "Start here", GroupDeadLetters: "Dead letters", GroupRetries: "Retries and downstreams",
+		GroupBrokers: "Brokers and links", GroupGroups: "Consumer groups", GroupStores: "Dead-letter stores",
+		GroupSystems: "Published systems",
+	}[g], string(g))
 }
 
 // Entry is a shipped scenario as it is listed.

@@ -196,9 +196,8 @@ func (c *checker) checkGRPCAnswer(path string, g *GRPCDownstream, outcome histor
 	case outcome == history.OutcomeSuccess && strings.Contains(one.Body, AnswerError):
 		c.at(at+"/body", "a success has no %s", AnswerError)
 	}
-	if strings.Contains(strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(one.Body), "{{") {
-		c.at(at+"/body", "the body of an answer knows no other values than %s and %s", AnswerID, AnswerError)
-	}
+	c.refuseIf(strings.Contains(strings.NewReplacer(AnswerID, "", AnswerError, "").Replace(one.Body), "{{"), at+"/body",
+		"the body of an answer knows no other values than %s and %s", AnswerID, AnswerError)
 	answer := *one
 	if !succeeds && answer.Code == "" {
 		answer.Code = "UNKNOWN" // any that is not OK

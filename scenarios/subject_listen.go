@@ -44,10 +44,8 @@ func (c *checker) checkListen(s *SubjectFile) {
 		name string
 		port int
 	}{{"downstream", l.Downstream}, {"registry", l.Registry}} {
-		if one.port > 0 && l.Kafka > 0 && one.port >= l.Kafka && one.port < l.Kafka+instancePorts {
-			c.at(base+"/"+one.name, "the brokers have the ports from %d to %d: keep %s apart", l.Kafka, l.Kafka+instancePorts-1,
-				one.name)
-		}
+		c.refuseIf(one.port > 0 && l.Kafka > 0 && one.port >= l.Kafka && one.port < l.Kafka+instancePorts, base+"/"+one.name,
+			"the brokers have the ports from %d to %d: keep %s apart", l.Kafka, l.Kafka+instancePorts-1, one.name)
 	}
 	c.refuseIf(l.Registry > 0 && l.Registry == l.Downstream, base+"/registry", "downstream has this port")
 }

@@ -46,9 +46,8 @@ func (c *checker) checkNeeds(s *SubjectFile) {
 		c.refuseIf(known[need.Name], at+"/name", "there is a %s already", need.Name)
 		known[need.Name] = true
 		c.checkReady(at+"/ready", need.Ready)
-		if need.Once && (need.Ready.Log != "" || need.Ready.Port != 0 || need.Ready.URL != "") {
-			c.at(at+"/ready", "a program that runs once is ready when it has ended; only timeout can be said of that")
-		}
+		c.refuseIf(need.Once && (need.Ready.Log != "" || need.Ready.Port != 0 || need.Ready.URL != ""), at+"/ready",
+			"a program that runs once is ready when it has ended; only timeout can be said of that")
 		c.checkFiles(at, need.Files)
 		c.checkEnv(at)
 	}

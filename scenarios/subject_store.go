@@ -92,10 +92,9 @@ func (c *checker) checkOwnStore(s *OwnStore) {
 	}
 	c.document.checkTemplates(c.root.get("/store/url"))
 	scheme, _, _ := strings.Cut(s.URL, ":")
-	if !slices.Contains([]string{"sqlite", "postgres", "postgresql", "mongodb"}, scheme) {
-		c.at("/store/url", "the address of a store is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or "+
+	c.refuseIf(!slices.Contains([]string{"sqlite", "postgres", "postgresql", "mongodb"}, scheme), "/store/url",
+		"the address of a store is sqlite:PATH, postgres://USER:PASSWORD@HOST:PORT/NAME or "+
 			"mongodb://USER:PASSWORD@HOST:PORT/NAME")
-	}
 	c.refuseIf(s.Audited && scheme == "mongodb", "/store/audited",
 		"MongoDB has no triggers that could keep every change, so that a collection is polled: leave audited out")
 	known := []string{
@@ -108,8 +107,6 @@ func (c *checker) checkOwnStore(s *OwnStore) {
 				hint(state, known))
 		}
 	}
-	if s.Columns.Payload == "" && s.Columns.EventID == "" && s.Columns.SourceOffset == "" {
-		c.at("/store/columns",
-			"nothing tells which record an entry is of: name payload, event_id or the three source columns")
-	}
+	c.refuseIf(s.Columns.Payload == "" && s.Columns.EventID == "" && s.Columns.SourceOffset == "", "/store/columns",
+		"nothing tells which record an entry is of: name payload, event_id or the three source columns")
 }
