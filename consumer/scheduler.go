@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"container/heap"
+	"maps"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -144,11 +145,7 @@ func (s *scheduler) release(t *task) {
 // Tasks of the Parker keep their timer: an unacknowledged dead letter must be reported, whichever member owns the
 // partition by then.
 func (s *scheduler) forget(home *partition) {
-	for key := range s.lines {
-		if key.home == home {
-			delete(s.lines, key)
-		}
-	}
+	maps.DeleteFunc(s.lines, func(key lineKey, _ *line) bool { return key.home == home })
 	s.fresh.remove(home)
 	s.due.remove(home)
 	kept := s.timed[:0]

@@ -4,6 +4,7 @@ package drill
 // from the types that faults are written in.
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -163,23 +164,10 @@ func (s *Session) describe(path string, field reflect.StructField, spec map[stri
 }
 
 func typeOf(of reflect.Type) string {
-	switch of {
-	case reflect.TypeFor[units.Duration]():
-		return TypeDuration
-	case reflect.TypeFor[units.Percent]():
-		return TypePercent
-	case reflect.TypeFor[units.Size]():
-		return TypeSize
-	case reflect.TypeFor[units.Rate]():
-		return TypeRate
-	}
-	switch of.Kind() {
-	case reflect.Bool:
-		return TypeFlag
-	case reflect.Int:
-		return TypeNumber
-	}
-	return TypeText
+	return cmp.Or(map[reflect.Type]string{
+		reflect.TypeFor[units.Duration](): TypeDuration, reflect.TypeFor[units.Percent](): TypePercent,
+		reflect.TypeFor[units.Size](): TypeSize, reflect.TypeFor[units.Rate](): TypeRate,
+	}[of], map[reflect.Kind]string{reflect.Bool: TypeFlag, reflect.Int: TypeNumber}[of.Kind()], TypeText)
 }
 
 // suggestions are likely values of a text in this drill.

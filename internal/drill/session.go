@@ -331,10 +331,7 @@ func (s *Session) Note(who Actor, text string) error {
 
 // Title is how a sentence names an actor.
 func (a Actor) Title() string {
-	if a.Name != "" {
-		return a.Name
-	}
-	return "the " + string(a.Role)
+	return cmp.Or(a.Name, "the "+string(a.Role))
 }
 
 // trimmed returns a person's text without terminal control sequences, shortened to the maximum length.

@@ -38,17 +38,9 @@ func contractKey(invariant string) string {
 	if _, ofNode, found := strings.Cut(invariant, "/"); found {
 		invariant = ofNode
 	}
-	switch invariant {
-	case "dlq-fidelity":
-		return "dlq/envelope"
-	case "halt-on-dlq-failure":
-		return "dlq/on_failure"
-	case "classification":
-		return "classes"
-	case "graceful-stop":
-		return "stop"
-	case "stays-up":
-		return "on_error"
+	if key, known := map[string]string{"dlq-fidelity": "dlq/envelope", "halt-on-dlq-failure": "dlq/on_failure",
+		"classification": "classes", "graceful-stop": "stop", "stays-up": "on_error"}[invariant]; known {
+		return key
 	}
 	for _, about := range assertions.Explain(invariant) {
 		key, _, _ := strings.Cut(about.Contract, ":")

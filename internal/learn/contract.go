@@ -5,6 +5,7 @@ package learn
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -442,11 +443,7 @@ func (l *learned) stop() {
 		codes[ending(one.code, one.text)] = true
 	}
 	grace := max(usualGrace, roundUp(longest))
-	var all []string
-	for code := range codes {
-		all = append(all, code)
-	}
-	slices.Sort(all)
+	all := slices.Sorted(maps.Keys(codes))
 	parts := []string{"grace: " + written(grace)}
 	if own := l.subject.Contract.Stop.Codes; len(own) > 0 {
 		parts = append(parts, "codes: "+strings.ReplaceAll(fmt.Sprint(own), " ", ", "))

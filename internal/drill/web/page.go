@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
@@ -142,17 +143,8 @@ func (s *Server) file(role drill.Role, session Session) http.HandlerFunc {
 
 // contentType is the content type of a file, independent of the machine's table of types.
 func contentType(name string) string {
-	switch path.Ext(name) {
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".json":
-		return "application/json"
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	}
-	return "text/plain; charset=utf-8"
+	return cmp.Or(map[string]string{
+		".html": "text/html; charset=utf-8", ".json": "application/json", ".js": "text/javascript; charset=utf-8",
+		".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+	}[path.Ext(name)], "text/plain; charset=utf-8")
 }

@@ -33,39 +33,30 @@ var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)
 
 // Own is the layout of dlqbench's own tables in the vocabulary lifecycle or management.
 func Own(vocabulary string) (Layout, error) {
-	words, err := Words(vocabulary)
-	if err != nil {
-		return Layout{}, err
-	}
-	return Layout{
-		Table: "dead_letter_queue", Audited: true, Words: words,
-		Columns: Columns{
-			ID: "id", Status: "status", Held: "held", LockedBy: "locked_by", LeaseUntil: "lease_until", Version: "version",
-			Retries:     "dlq_retry_count",
-			NextRetryAt: "next_retry_at", Strategy: "retry_strategy", Resolution: "resolution_strategy",
-			SourceTopic:     "source_topic",
-			SourcePartition: "source_partition", SourceOffset: "source_offset", LetterTopic: "letter_topic",
-			LetterPartition: "letter_partition", LetterOffset: "letter_offset", Payload: "original_value", EventID: "event_id",
-		},
-	}, nil
+	return audited(vocabulary, "dead_letter_queue", Columns{
+		ID: "id", Status: "status", Held: "held", LockedBy: "locked_by", LeaseUntil: "lease_until", Version: "version",
+		Retries:     "dlq_retry_count",
+		NextRetryAt: "next_retry_at", Strategy: "retry_strategy", Resolution: "resolution_strategy",
+		SourceTopic:     "source_topic",
+		SourcePartition: "source_partition", SourceOffset: "source_offset", LetterTopic: "letter_topic",
+		LetterPartition: "letter_partition", LetterOffset: "letter_offset", Payload: "original_value", EventID: "event_id",
+	})
 }
 
 // OwnMongo is the layout of dlqbench's own collection.
 func OwnMongo(vocabulary string) (Layout, error) {
+	return audited(vocabulary, "dlq_messages", Columns{
+		ID: "_id", Status: "status", Held: "held", LockedBy: "lockedBy", LeaseUntil: "leaseUntil", Version: "version",
+		Retries:     "dlqRetryCount",
+		NextRetryAt: "nextRetryAt", Strategy: "strategy", Resolution: "resolution.strategy", SourceTopic: "coordinate.topic",
+		SourcePartition: "coordinate.partition", SourceOffset: "coordinate.offset", LetterTopic: "letter.topic",
+		LetterPartition: "letter.partition", LetterOffset: "letter.offset", Payload: "raw.value", EventID: "messageId",
+	})
+}
+
+func audited(vocabulary, table string, columns Columns) (Layout, error) {
 	words, err := Words(vocabulary)
-	if err != nil {
-		return Layout{}, err
-	}
-	return Layout{
-		Table: "dlq_messages", Audited: true, Words: words,
-		Columns: Columns{
-			ID: "_id", Status: "status", Held: "held", LockedBy: "lockedBy", LeaseUntil: "leaseUntil", Version: "version",
-			Retries:     "dlqRetryCount",
-			NextRetryAt: "nextRetryAt", Strategy: "strategy", Resolution: "resolution.strategy", SourceTopic: "coordinate.topic",
-			SourcePartition: "coordinate.partition", SourceOffset: "coordinate.offset", LetterTopic: "letter.topic",
-			LetterPartition: "letter.partition", LetterOffset: "letter.offset", Payload: "raw.value", EventID: "messageId",
-		},
-	}, nil
+	return Layout{Table: table, Audited: true, Words: words, Columns: columns}, err
 }
 
 // Words returns the status words of a specification. vocabulary is lifecycle ("Dead Letter Queue Lifecycle") or

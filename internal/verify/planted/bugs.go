@@ -2,6 +2,7 @@ package planted
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,7 +53,7 @@ func (b Bug) Kind() string {
 
 // All returns every planted bug, consumers first.
 func All() []Bug {
-	return concat(consumers(), replays(), graphReplays(), sharedDeadLetterReplays(), stores())
+	return slices.Concat(consumers(), replays(), graphReplays(), sharedDeadLetterReplays(), stores())
 }
 
 // Named returns the planted bug with this name. "none" is the control: the unchanged reference consumer and replay.
@@ -75,16 +76,8 @@ func Named(name string) (Bug, error) {
 }
 
 func consumers() []Bug {
-	return concat(commitBugs(), retryBugs(), deadLetterBugs(), stopBugs(), lifeBugs(), libraryBugs(),
+	return slices.Concat(commitBugs(), retryBugs(), deadLetterBugs(), stopBugs(), lifeBugs(), libraryBugs(),
 		groupBugs(), topicBugs(), shareBugs(), graphBugs(), sharedDeadLetterBugs())
-}
-
-func concat(lists ...[]Bug) []Bug {
-	var all []Bug
-	for _, list := range lists {
-		all = append(all, list...)
-	}
-	return all
 }
 
 func commitBugs() []Bug {

@@ -21,7 +21,7 @@ import (
 )
 
 func libraryBugs() []Bug {
-	return concat(offsetBugs(), skippingBugs(), []Bug{
+	return slices.Concat(offsetBugs(), skippingBugs(), []Bug{
 		{
 			Name:      "letters-written-in-batches",
 			What:      "a dead letter counts as published when it is put into a buffer, which is written when there are twenty",

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,7 @@ import (
 )
 
 // stores are bugs of the dead-letter store's service: of its router and of its workers.
-func stores() []Bug { return concat(serviceBugs(), brokenStoreBugs()) }
+func stores() []Bug { return slices.Concat(serviceBugs(), brokenStoreBugs()) }
 
 func working(name, what, anomaly, scenario string, plant func(address string, config *worker.Config)) Bug {
 	return Bug{Name: name, What: what, Anomaly: anomaly, Invariant: "store-lifecycle", Scenario: scenario,

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,10 +128,7 @@ func next(at Partition, may []int32) int32 {
 			before = number
 		}
 	}
-	if after != 0 {
-		return after
-	}
-	return before
+	return cmp.Or(after, before)
 }
 
 // waitLoaded waits until a broker answers for a group, that is, until it has loaded the group's state.

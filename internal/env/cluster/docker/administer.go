@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -147,10 +148,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 // hangUp closes all open connections.
 func (d *dialer) hangUp() {
 	d.mu.Lock()
-	var open []net.Conn
-	for conn := range d.open {
-		open = append(open, conn)
-	}
+	open := slices.Collect(maps.Keys(d.open))
 	d.mu.Unlock()
 	for _, conn := range open {
 		_ = conn.Close()

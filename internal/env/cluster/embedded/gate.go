@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -141,10 +143,7 @@ func (g *gate) shut() {
 // drop closes all clients' connections, with a reset if asked, and returns their number.
 func (g *gate) drop(reset bool) int {
 	g.mu.Lock()
-	conns := make([]*brokerConn, 0, len(g.conns))
-	for conn := range g.conns {
-		conns = append(conns, conn)
-	}
+	conns := slices.Collect(maps.Keys(g.conns))
 	g.mu.Unlock()
 	dropped := 0
 	for _, conn := range conns {
