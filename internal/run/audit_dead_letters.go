@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -155,14 +156,8 @@ func (r *run) twice(dialect deadletter.Dialect, letter *kgo.Record) []string {
 			count[header.Key]++
 		}
 	}
-	var twice []string
-	for name, n := range count {
-		if n > 1 {
-			twice = append(twice, name)
-		}
-	}
-	slices.Sort(twice)
-	return twice
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n < 2 })
+	return slices.Sorted(maps.Keys(count))
 }
 
 // differing describes how bytes differ from the original; "" if they are equal.
