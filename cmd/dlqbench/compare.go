@@ -202,13 +202,8 @@ func (a *app) saveBaseline(args []string, dash int, flags compareFlags) error {
 
 // comparedCode is the exit code of a comparison.
 func comparedCode(verdict reports.CompareVerdict) int {
-	switch verdict {
-	case reports.CompareViolated, reports.CompareFirstViolated:
-		return exitViolated
-	case reports.CompareUnproven:
-		return exitInconclusive
-	case reports.CompareRegressed:
-		return exitThreshold
-	}
-	return exitPass
+	return map[reports.CompareVerdict]int{ // the others are exitPass
+		reports.CompareViolated: exitViolated, reports.CompareFirstViolated: exitViolated,
+		reports.CompareUnproven: exitInconclusive, reports.CompareRegressed: exitThreshold,
+	}[verdict]
 }

@@ -74,19 +74,14 @@ func exitWords(code int, err error) string {
 
 // standingCode is the exit code of a gate.
 func standingCode(standing reports.Standing) int {
-	switch standing {
-	case reports.StandingPass:
-		return exitPass
-	case reports.StandingInterrupted:
-		return exitInterrupted
-	case reports.StandingFail:
-		return exitViolated
-	case reports.StandingThreshold:
-		return exitThreshold
-	case reports.StandingInconclusive:
-		return exitInconclusive
+	code, known := map[reports.Standing]int{
+		reports.StandingPass: exitPass, reports.StandingInterrupted: exitInterrupted, reports.StandingFail: exitViolated,
+		reports.StandingThreshold: exitThreshold, reports.StandingInconclusive: exitInconclusive,
+	}[standing]
+	if !known {
+		return exitEnvironment
 	}
-	return exitEnvironment
+	return code
 }
 
 // worst returns the code that decides when several runs ended, in the order interrupted, violated, environment,

@@ -59,15 +59,7 @@ func wrongFlag(command *cobra.Command, err error) error {
 
 // valueWords describes the value of a flag of the type, or is "" if the flag's own error does.
 func valueWords(kind string) string {
-	switch kind {
-	case "int", "int32", "int64", "uint", "uint64":
-		return "a whole number"
-	case "float64":
-		return "a number"
-	case "duration":
-		return "a duration, such as 30s or 1m30s"
-	case "bool":
-		return "true or false, or nothing"
-	}
-	return ""
+	const whole = "a whole number"
+	return map[string]string{"int": whole, "int32": whole, "int64": whole, "uint": whole, "uint64": whole,
+		"float64": "a number", "duration": "a duration, such as 30s or 1m30s", "bool": "true or false, or nothing"}[kind]
 }
