@@ -249,6 +249,14 @@ func (b *builder) deniedLetter(code int16, flags ...history.Flags) *builder {
 	return b.wait(105*ms).attempt(0, history.OutcomePermanent)
 }
 
+// usedUpBeside has record 0 use up its attempts three times beside a fault, without a request for its dead letter.
+func (b *builder) usedUpBeside(kind, target, api string) history.Source {
+	f := b.fault(kind, target, "it is broken")
+	b.h.Faults[f].API = api
+	b.begin().breaks(f).send(0).fails(0, 3).wait(105*ms).fails(0, 3).wait(105*ms).fails(0, 3).heals(f)
+	return b.letter(0).commit(1).drain().done()
+}
+
 func classCases() []testCase {
 	return []testCase{
 		{"a permanent failure is tried again", []string{"permanent-retried"}, func(b *builder) history.Source {
@@ -282,6 +290,32 @@ func classCases() []testCase {
 			func(b *builder) history.Source {
 				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), unauthorized, history.Forged).wait(105 * ms)
 				b.fails(0, 3).wait(105*ms).fails(0, 3).letter(0).commit(1)
+				return b.drain().done()
+			}},
+		{"attempts are used up again and again, as no connection to a broker could carry the dead letter", nil,
+			func(b *builder) history.Source { return b.usedUpBeside("network", "broker 1", "") }},
+		{"attempts are used up again and again, as the broker was away", nil,
+			func(b *builder) history.Source { return b.usedUpBeside("broker", "broker 1", "") }},
+		{"attempts are used up again and again, as the client got no metadata", nil,
+			func(b *builder) history.Source { return b.usedUpBeside("kafka", "brokers", "Metadata") }},
+		{"attempts are used up again and again, and a fault would have shown the dead letter",
+			[]string{"backoff-early", "backoff-not-growing", "endless-redelivery"},
+			func(b *builder) history.Source { return b.usedUpBeside("kafka", "brokers", "OffsetCommit") }},
+		{"attempts are used up again and again, and a fault was on another link",
+			[]string{"backoff-early", "backoff-not-growing", "endless-redelivery"},
+			func(b *builder) history.Source { return b.usedUpBeside("network", "registry", "") }},
+		{"attempts are used up again and again, and the brokers were there by then",
+			[]string{"backoff-early", "backoff-not-growing", "endless-redelivery"}, func(b *builder) history.Source {
+				f := b.fault("network", "broker 1", "it is silent")
+				b.begin().breaks(f).heals(f).wait(2*time.Second).send(0).fails(0, 3).wait(105*ms).fails(0, 3)
+				return b.wait(105*ms).fails(0, 3).letter(0).commit(1).drain().done()
+			}},
+		{"a delivery of before is gone on with beside the new one, while dead letters could fail unseen", nil,
+			func(b *builder) history.Source {
+				f := b.fault("network", "broker 1", "it is silent")
+				b.begin().breaks(f).send(0).fails(0, 1).revoke(0).assign(0).fetch(0).wait(1100 * ms)
+				b.fails(0, 1).fails(0, 1).wait(105*ms).fails(0, 1).wait(205*ms).fails(0, 1).fails(0, 1).heals(f)
+				b.letter(0).commit(1).inTopics[len(b.inTopics)-1].Claim.Attempts = 3
 				return b.drain().done()
 			}},
 		{"attempts are used up again, as an idempotent producer has failed for good", nil,

@@ -111,6 +111,13 @@ func hopCases() []testCase {
 			func(b *builder) history.Source { return passedOn(b, 0) }},
 		{"another instance has a copy, and stands still while its attempt times out", nil,
 			func(b *builder) history.Source { return passedOn(b, 2*time.Second) }},
+		{"no connection to a broker can carry the copy, and the record is tried at once", nil,
+			func(b *builder) history.Source {
+				f := b.fault("network", "broker 1", "it is silent")
+				hops(b).breaks(f).send(0).attempt(0, history.OutcomeTransient).attempt(0, history.OutcomeTransient).heals(f)
+				b.retryCopy(0).commit(1).wait(98 * ms).success(0).commitCopies(0)
+				return b.drain().done()
+			}},
 		{"through retry topics to the dead-letter topic", nil, func(b *builder) history.Source {
 			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient).
 				letter(0)

@@ -216,7 +216,7 @@ func (w *state) startAttempt(e *history.Event) {
 		r.traits &^= traitAnswered
 	}
 	a.renewed = r.traits&traitAnswered != 0
-	a.unsettled = r.has(markUnsettled) || w.denied(by, &a.before, r)
+	a.unsettled = r.has(markUnsettled) || w.denied(by, &a.before, r) || w.writeHidden(by, &a.before, r, e.Time)
 	a.fresh = r.inSeries == 0 || a.unsettled || r.has(markOver) || w.memory && (moved || r.delivery != delivery)
 	if moved {
 		s := w.keepSeldom(r)

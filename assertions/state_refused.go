@@ -17,6 +17,8 @@ package assertions
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -121,7 +123,34 @@ func bars(e *history.Event) bool {
 // denied that by its client.
 func (w *state) denied(by holder, last *former, r *record) bool {
 	bar, known := w.barred[by]
-	if !known || !last.any || !last.ended || last.by != by || bar.to != never && bar.to < last.end {
+	return known && (bar.to == never || bar.to >= last.end) && w.owedLetter(by, last, r)
+}
+
+// writeHidden reports whether the process may have tried in vain to write what it owed after the record's last attempt,
+// its dead letter or a retry copy, without a request that is seen: a fault kept it from a broker. Clients need
+// connections and metadata before they send a write, and fail it by themselves if they get none.
+func (w *state) writeHidden(by holder, last *former, r *record, now time.Duration) bool {
+	copied := w.hops && last.by == by && last.ended && w.classes[last.outcome] == classRetryable
+	return (copied || w.owedLetter(by, last, r)) && w.faulted(hidesWrites, last.end, now)
+}
+
+// hidesWrites reports whether the fault may keep a client from sending a write: it is on the link to a broker, on the
+// broker itself, or on the requests that come before the first write.
+func hidesWrites(f *history.PlannedFault) bool {
+	switch f.Kind {
+	case "network":
+		return f.Target == "dlq" || strings.HasPrefix(f.Target, "broker")
+	case "broker":
+		return true
+	case "kafka":
+		return slices.Contains([]string{"", "ApiVersions", "Metadata", "InitProducerId"}, f.API)
+	}
+	return false
+}
+
+// owedLetter reports whether the process owed the record's dead letter after its last attempt.
+func (w *state) owedLetter(by holder, last *former, r *record) bool {
+	if !last.any || !last.ended || last.by != by {
 		return false
 	}
 	switch w.classes[last.outcome] {
