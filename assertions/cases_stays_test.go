@@ -106,6 +106,15 @@ func stayCases() []testCase {
 		append(append(stopCodeCases(), leavingCases()...), desertedCases()...)...)
 }
 
+// startsInVain has a process end by itself so often before it is up, after the first one was killed.
+func (b *builder) startsInVain(times int) {
+	b.kill()
+	for range times {
+		b.as(0, b.run+1).up().falls(1, "")
+	}
+	b.as(0, b.run+1).up()
+}
+
 // errorCases: with on_error: exit, a process may end after an error that it met, and not without one. tell is what
 // happens after its first record, and leaves the second, if there is one, to the next process.
 func errorCases() []testCase {
@@ -169,6 +178,22 @@ func errorCases() []testCase {
 			b.wait(2*afterFault).kill().as(0, 1).up().assign(0, 1, 2, 3)
 		}),
 		ends("it never came up", nil, func(b *builder) { b.kill().as(0, 1).up() }),
+		ends("it never came up, time after time", crashed, func(b *builder) { b.startsInVain(startsInVain) }),
+		ends("it never came up, a few times", nil, func(b *builder) { b.startsInVain(startsInVain - 1) }),
+		ends("it never came up, time after time beside a fault", nil, func(b *builder) {
+			f := b.fault("broker", "broker 0", "broker stopped")
+			b.breaks(f).startsInVain(startsInVain)
+			b.heals(f)
+		}),
+		ends("it never came up, after many that were ended before they did", nil, func(b *builder) {
+			for range startsInVain + 1 {
+				b.kill().as(0, b.run+1).up()
+			}
+		}),
+		ends("it never came up, a few times before and after it did", nil, func(b *builder) {
+			b.startsInVain(startsInVain - 1)
+			b.assign(0, 1, 2, 3).startsInVain(startsInVain - 1)
+		}),
 		ends("there are records that it may not be able to read", nil, func(b *builder) {
 			b.garbage(1).unnamed(input, 0, 1).letter(1).commitAll()
 		}),

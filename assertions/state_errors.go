@@ -12,7 +12,8 @@ package assertions
 //	             then. In a transaction, what a slow call has led to shows only at its end
 //	a record     that it can't read, or perhaps can't
 //
-// A process that never came up may have met anything, and one whose calls are not seen, too.
+// A process that never came up may have met anything, unless several before it ended so, too, and one whose calls are
+// not seen.
 
 import (
 	"time"
@@ -96,7 +97,7 @@ func (s *ownErrors) answer(e *history.Event) {
 
 // metError reports whether the process had met an error that may have ended it.
 func (w *state) metError(l *life) bool {
-	if l.errors.met || !l.up || w.contract.WireOnly || w.exempt > 0 || w.header.Refusable ||
+	if l.errors.met || !l.up && l.vain < startsInVain || w.contract.WireOnly || w.exempt > 0 || w.header.Refusable ||
 		w.faulted(anyFault, l.began-afterFault, l.exited) {
 		return true
 	}

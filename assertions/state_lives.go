@@ -42,8 +42,10 @@ const (
 // life is the known state of one process.
 type life struct {
 	by holder
-	// up: it has shown that it works; ended: it is over.
+	// up: it has shown that it works; ended: it is over. vain is how many processes of its instance, one after the
+	// other up to this one, had ended by themselves before they were up.
 	up, ended bool
+	vain      int
 	cause     cause
 	code      int16
 	signal    string
@@ -158,7 +160,11 @@ func (w *state) lifeOf(by holder) *life {
 			return l // it has ended, and the event about it comes late
 		}
 	}
-	l := &life{by: by, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never,
+	vain := 0
+	if last := w.living[by.instance]; last != nil && last.ended && !last.up && last.cause != causeAsked {
+		vain = last.vain + 1
+	}
+	l := &life{by: by, vain: vain, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never,
 		failing: map[int32]bool{}, refused: map[int32]refusal{}, refusal: none}
 	w.living[by.instance] = l
 	w.lives = append(w.lives, l)
