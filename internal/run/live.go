@@ -275,6 +275,7 @@ func (l *live) produced(event *history.Event, ofStore bool) {
 		l.partitions.written(event)
 		if back {
 			l.replays.Add(1)
+			l.records.clear(event, recordEnded) // its further place has an end of its own
 		}
 	case back && role == history.RoleRetry:
 		l.replays.Add(1)

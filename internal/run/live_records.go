@@ -11,7 +11,7 @@ const (
 	recordRetrying  uint32 = 1 << iota // it failed, and is neither finished nor dead-lettered yet
 	recordSucceeded                    // at least once
 	recordRepeated                     // it succeeded again
-	recordEnded                        // finished or dead-lettered; noted where no commit shows how far the subject is
+	recordEnded                        // finished or dead-lettered at its last place; noted where no commit shows it
 	recordEndless                      // its attempts do not count as movement (history.Contract.Endless)
 )
 
@@ -26,7 +26,7 @@ type recordStates struct {
 	header  *history.Header
 	records int
 	words   []uint32
-	// retrying is the number of records with recordRetrying, ended of those with recordEnded.
+	// retrying is the number of records with recordRetrying, ended how often a record came to have recordEnded.
 	retrying, ended atomic.Int64
 }
 
@@ -67,6 +67,15 @@ func (r *recordStates) set(event *history.Event, bit uint32) bool {
 	return atomic.OrUint32(&r.words[word], bit<<shift)&(bit<<shift) == 0
 }
 
+// clear clears a bit of the event's record and reports whether it was set before.
+func (r *recordStates) clear(event *history.Event, bit uint32) bool {
+	if !r.has(event, bit) {
+		return false // as for most records; a read is cheaper than a write
+	}
+	word, shift := r.place(event)
+	return atomic.AndUint32(&r.words[word], ^(bit<<shift))&(bit<<shift) != 0
+}
+
 // has reports whether a bit of the event's record is set.
 func (r *recordStates) has(event *history.Event, bit uint32) bool {
 	word, shift := r.place(event)
@@ -96,12 +105,7 @@ func (r *recordStates) settle(event *history.Event) {
 	if r.header.Contract().OffsetsOutside && r.set(event, recordEnded) {
 		r.ended.Add(1)
 	}
-	// Most records never fail, and a read is cheaper than a write.
-	if !r.has(event, recordRetrying) {
-		return
-	}
-	word, shift := r.place(event)
-	if atomic.AndUint32(&r.words[word], ^(recordRetrying<<shift))&(recordRetrying<<shift) != 0 {
+	if r.clear(event, recordRetrying) {
 		r.retrying.Add(-1)
 	}
 }

@@ -93,6 +93,16 @@ func TestLagWithoutCommits(t *testing.T) {
 	if got := l.figures().lag; got != 7 {
 		t.Errorf("%d records are behind, want 7: 3 of 10 have come to their ends", got)
 	}
+	back := ackedAt(10)
+	back.Kind, back.Instance, back.Record = history.KindProduceResponse, history.Replayer, 3
+	l.Record(back)
+	if got := l.figures().lag; got != 8 {
+		t.Errorf("%d records are behind when one was written back, want 8", got)
+	}
+	ended(3, history.OutcomeSuccess)
+	if got := l.figures().lag; got != 7 {
+		t.Errorf("%d records are behind when that one has succeeded, want 7", got)
+	}
 }
 
 // The markers of the load behind the last record are nothing that a consumer could commit.
