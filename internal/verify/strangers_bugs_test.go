@@ -342,6 +342,12 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "consumer-rolling-restart", ""},
 			{"unordered", "smoke", "commit-after-outcome: commit-regressed"},
 		},
+		"frameworks/spring-integration/retry-template.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"container-gives-up", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/spring-integration/error-handler.yaml": {{"", "dlq-publish-failure", ""}},
 		"frameworks/php-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"", "ragged-links", ""}, // it has a connection for each call
