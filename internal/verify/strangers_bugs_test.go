@@ -34,7 +34,8 @@ const inconclusive = "inconclusive: "
 const fewer = "../a-few-records workload.rate=6/s workload.duration=6s"
 
 // alone has one instance. Faust loses the first records of a partition if it fetches them in a rebalance, and that of a
-// second instance is just over when the records begin. Each job of Flink reads all partitions.
+// second instance is just over when the records begin. Each job of Flink reads all partitions, and so does that of a
+// member of Hazelcast.
 func alone(scenario string) string { return scenario + " subject.reference.instances=1" }
 
 // recovers has no records that fail with each attempt, for a stranger that never gives one up.
@@ -342,12 +343,17 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "consumer-rolling-restart", ""},
 			{"unordered", "smoke", "commit-after-outcome: commit-regressed"},
 		},
-		"frameworks/spring-integration/retry-template.yaml": {
+		"frameworks/spring-integration/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
-			{"container-gives-up", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"container-gives-up", "dlq-refused-for-good", "commit-after-dlq: commit-without-dlq"},
 		},
-		"frameworks/spring-integration/error-handler.yaml": {{"", "dlq-publish-failure", ""}},
+		"frameworks/spring-integration/subjects/error-handler.yaml": {{"", "dlq-publish-failure", ""}},
+		"frameworks/hazelcast-jet/subject.yaml": {
+			{"", alone("dlq-publish-failure"), ""},
+			{"order-by-default", alone("smoke"), "ordering: reordered"},
+			{"auto-commit", alone("consumer-rolling-restart"), "no-loss: lost"},
+		},
 		"frameworks/php-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"", "ragged-links", ""}, // it has a connection for each call
