@@ -408,6 +408,21 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"acked-before-letter", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 			{"auto-commit", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
 		},
+		"frameworks/go-cdk/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"deferred-ack", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"metadata-copied", "hostile-payloads", "no-loss: stalled"},
+			{"opened-by-url", "dlq-leader-loss", "no-loss: dropped-by-ack"},
+		},
+		"frameworks/cloudevents/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"as-documented", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"nack-for-redelivery", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/cloudevents/bridge.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"message-forwarded", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
