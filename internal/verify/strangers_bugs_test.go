@@ -423,6 +423,13 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "dlq-publish-failure", ""},
 			{"message-forwarded", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 		},
+		"frameworks/kombu/subject.yaml": {
+			{"", "smoke", "commit-after-outcome: commit-past-unfinished"}, // ack commits what is polled meanwhile
+		},
+		"frameworks/kombu/manual-commit.yaml": {
+			{"", seldom("dlq-publish-failure"), ""},
+			{"no-report", seldom("dlq-publish-failure"), "commit-after-dlq: commit-without-dlq"},
+		},
 		"postgres/go/subject.yaml": {
 			{"offset-before-commit", "consumer-kill", "commit-after-outcome: commit-past-unfinished"},
 		},
