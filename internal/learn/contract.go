@@ -270,6 +270,11 @@ func (l *learned) backoff() {
 		l.ask("backoff", flow(parts), "%s They are spread so widely that the shortest may be no wait at all.", seen)
 		return
 	}
+	if least, wide := leastOf(gaps); wide {
+		l.promise("backoff", flow([]string{"initial: " + written(least)}), "%s They are spread so widely that only "+
+			"this one is certain. Write those of your consumer instead, perhaps %s.", seen, flow(parts))
+		return
+	}
 	l.promise("backoff", flow(parts), "%s%s", seen, l.jitter(gaps[0]))
 }
 

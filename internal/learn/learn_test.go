@@ -873,19 +873,22 @@ func TestFitFindsWhatPeopleWrite(t *testing.T) {
 	}
 }
 
-// Waits that may be none are no promise. Here they are spread evenly over a width.
-func TestWaitsFromZeroOnAreAQuestion(t *testing.T) {
+// Of waits that are spread widely, only what is certain is promised, and nothing if they may be none. Here they are
+// spread evenly over a width.
+func TestWaitsThatAreSpreadWidely(t *testing.T) {
 	t.Parallel()
 	subject := must.Get(scenarios.ParseSubject("subject.yaml", []byte("{name: it, kind: process, command: [it]}")))(t)
 	for name, one := range map[string]struct {
 		least, width time.Duration
 		question     bool
+		want         string
 	}{
-		"from zero on, as full jitter":  {4 * time.Millisecond, 100 * time.Millisecond, true},
-		"copies in a topic, at once":    {5 * time.Millisecond, 300 * time.Millisecond, true},
-		"half of it random":             {50 * time.Millisecond, 50 * time.Millisecond, false},
-		"short, on a machine with time": {5 * time.Millisecond, 2 * time.Millisecond, false},
-		"on a busy machine":             {100 * time.Millisecond, 200 * time.Millisecond, false},
+		"from zero on, as full jitter":  {4 * time.Millisecond, 100 * time.Millisecond, true, "{initial: 4ms}"},
+		"copies in a topic, at once":    {5 * time.Millisecond, 300 * time.Millisecond, true, "{initial: 5ms}"},
+		"half of it random":             {50 * time.Millisecond, 50 * time.Millisecond, false, "{initial: 50ms}"},
+		"short, on a machine with time": {5 * time.Millisecond, 2 * time.Millisecond, false, "{initial: 5ms}"},
+		"long, on a busy machine":       {200 * time.Millisecond, 150 * time.Millisecond, false, "{initial: 200ms}"},
+		"with fetches under way":        {130 * time.Millisecond, 600 * time.Millisecond, false, "{initial: 50ms}"},
 	} {
 		s := newSeen()
 		for i := range int32(25) {
@@ -896,7 +899,8 @@ func TestWaitsFromZeroOnAreAQuestion(t *testing.T) {
 		}
 		l := &learned{watching: only(s), subject: subject}
 		l.backoff()
-		if len(l.lines) != 1 || l.lines[0].Key != "backoff" || l.lines[0].Open != one.question {
+		if len(l.lines) != 1 || l.lines[0].Key != "backoff" || l.lines[0].Open != one.question ||
+			l.lines[0].Value != one.want {
 			t.Errorf("%s: %+v", name, l.lines)
 		}
 	}

@@ -13,7 +13,8 @@ const (
 	leastGaps = 3
 	// atOnce is the longest first wait that is none: the time of a call, a timer or a fetch under way.
 	atOnce = 3 * time.Millisecond
-	// grows is by how much a wait must be longer than the one before to be a later step of the same backoff.
+	// grows is by how much a wait must be longer than another one to be more than that with some noise: a later step of
+	// the same backoff.
 	grows = 1.15
 	// jitters is the share of the shortest wait from which on a spread may be jitter.
 	jitters = 0.15
@@ -97,6 +98,14 @@ func stepsOf(gaps [][]time.Duration) []step {
 // perhapsAtOnce reports whether the first waits, of which there are some, may include none that is meant: they are as
 // those of random waits from zero on, or of copies that pass a topic and are tried as soon as they are read.
 func perhapsAtOnce(gaps [][]time.Duration) bool { return stepsOf(gaps)[0].least < atOnce }
+
+// leastOf returns a wait that is certainly no longer than the first one that is meant, and whether nothing else is
+// certain, because the first waits are not close together at their lower end: a fetch under way or a busy machine may
+// have made each of them longer. gaps[0] has leastGaps or more.
+func leastOf(gaps [][]time.Duration) (least time.Duration, wide bool) {
+	first := slices.Sorted(slices.Values(gaps[0]))
+	return roundDown(stepsOf(gaps)[0].least), float64(first[leastGaps-1]) > grows*float64(first[0])
+}
 
 // spreadOf is the width of the range over which waits are spread: twice that of its lower half.
 func spreadOf(waits []time.Duration) time.Duration {
