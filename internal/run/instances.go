@@ -120,13 +120,31 @@ func (r *run) startInstances(ctx context.Context) error {
 		for instance := some[0]; instance < some[1]; instance++ {
 			r.busy(fmt.Sprintf("waiting for instance %d", instance), r.subject.ReadyLimit(instance))
 			r.waitFor(instance)
-			if err := r.subject.WaitReady(ctx, instance); err != nil {
+			if err := r.waitReady(ctx, instance); err != nil {
 				return err
 			}
 		}
 	}
 	r.awaits.Store(nil)
 	return nil
+}
+
+// firstStarts is how often an initial instance is started that ends by itself before it is ready, as its contract says.
+const firstStarts = 3
+
+// waitReady waits until an initial instance is ready. With on_error: exit, one that ends before is started again, as a
+// supervisor would: while several join their group, a client may get an error at which it ends.
+func (r *run) waitReady(ctx context.Context, instance int) error {
+	err := r.subject.WaitReady(ctx, instance)
+	for starts := 1; err != nil && starts < firstStarts && r.consumerOf(instance).Contract.ExitsOnError &&
+		r.subject.Crashed(instance); starts++ {
+		r.options.Log.Warn().Err(err).Int("instance", instance).Msg("the instance is started again, as its contract says")
+		if !faults.SleepUntil(ctx, r.clock, r.clock.Now()+restartDelay) {
+			return err
+		}
+		err = r.subject.Revive(ctx, instance)
+	}
+	return err
 }
 
 // emptyDatabase reports whether the consumer gets a database without tables: one of this run, and no program that runs

@@ -175,6 +175,23 @@ func TestRunNotBegun(t *testing.T) {
 	}
 }
 
+// One that may end with errors is started again before there is a load, a few times.
+func TestInitialInstancesAreStartedAgain(t *testing.T) {
+	t.Parallel()
+	for contract, want := range map[string]int{"{on_error: exit}": firstStarts, "{}": 1} {
+		starts := filepath.Join(t.TempDir(), "starts")
+		options := small(t)
+		options.Subject, options.SubjectFile = subjectFile(t, "command: [sh, -c, 'echo {{.Instance}} >>"+starts+"; exit 7']\ncontract: "+
+			contract)
+		_, err := Run(t.Context(), options)
+		made, _ := os.ReadFile(starts)
+		if err == nil || !strings.Contains(err.Error(), "instance 0 of subject tested ended with exit code 7") ||
+			strings.Count(string(made), "0") != want {
+			t.Errorf("%s: %v, after the starts %q of 0, want %d", contract, err, made, want)
+		}
+	}
+}
+
 func subjectFile(t *testing.T, text string) (*scenarios.SubjectFile, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "subject.yaml")
