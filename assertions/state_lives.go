@@ -164,8 +164,8 @@ func (w *state) lifeOf(by holder) *life {
 	if last := w.living[by.instance]; last != nil && last.ended && !last.up && last.cause != causeAsked {
 		vain = last.vain + 1
 	}
-	l := &life{by: by, vain: vain, exited: never, noted: never, asked: never, killed: never, left: never, active: never, out: never,
-		failing: map[int32]bool{}, refused: map[int32]refusal{}, refusal: none}
+	l := &life{by: by, vain: vain, exited: never, noted: never, asked: never, killed: never, left: never, active: never,
+		out: never, failing: map[int32]bool{}, refused: map[int32]refusal{}, refusal: none}
 	w.living[by.instance] = l
 	w.lives = append(w.lives, l)
 	return l
