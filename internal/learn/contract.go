@@ -266,16 +266,15 @@ func (l *learned) backoff() {
 		}
 	}
 	seen := fmt.Sprintf("Waits after the first attempt, the second, …: %s.", strings.Join(ranges, ", "))
-	if perhapsAtOnce(gaps) {
+	switch least, wide := leastOf(gaps); {
+	case least < atOnce:
 		l.ask("backoff", flow(parts), "%s They are spread so widely that the shortest may be no wait at all.", seen)
-		return
-	}
-	if least, wide := leastOf(gaps); wide {
+	case wide:
 		l.promise("backoff", flow([]string{"initial: " + written(least)}), "%s They are spread so widely that only "+
 			"this one is certain. Write those of your consumer instead, perhaps %s.", seen, flow(parts))
-		return
+	default:
+		l.promise("backoff", flow(parts), "%s%s", seen, l.jitter(gaps[0]))
 	}
-	l.promise("backoff", flow(parts), "%s%s", seen, l.jitter(gaps[0]))
 }
 
 // jitter asks about the spread of the first waits, if nothing is promised of it and there is much.

@@ -95,13 +95,10 @@ func stepsOf(gaps [][]time.Duration) []step {
 	return steps
 }
 
-// perhapsAtOnce reports whether the first waits, of which there are some, may include none that is meant: they are as
-// those of random waits from zero on, or of copies that pass a topic and are tried as soon as they are read.
-func perhapsAtOnce(gaps [][]time.Duration) bool { return stepsOf(gaps)[0].least < atOnce }
-
-// leastOf returns a wait that is certainly no longer than the first one that is meant, and whether nothing else is
-// certain, because the first waits are not close together at their lower end: a fetch under way or a busy machine may
-// have made each of them longer. gaps[0] has leastGaps or more.
+// leastOf returns a wait that is certainly no longer than the first one that is meant: less than atOnce if there may be
+// none, as with random waits from zero on, or with copies that are tried as soon as they are read. wide: nothing else
+// is certain, because the first waits are not close together at their lower end: a fetch under way or a busy machine
+// may have made each of them longer. gaps[0] has leastGaps or more.
 func leastOf(gaps [][]time.Duration) (least time.Duration, wide bool) {
 	first := slices.Sorted(slices.Values(gaps[0]))
 	return roundDown(stepsOf(gaps)[0].least), float64(first[leastGaps-1]) > grows*float64(first[0])
