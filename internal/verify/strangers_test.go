@@ -94,13 +94,19 @@ func TestDrawnFaultsApplyToStrangers(t *testing.T) {
 		for _, fault := range one.faults {
 			met[fault]++
 		}
+		if strings.Contains(string(one.text), "link: downstream, limit_data: ") {
+			met["limited calls"]++
+		}
+		if strings.Contains(string(one.text), "link: downstream, limit_data: 1KiB") {
+			t.Errorf("number %d has a limit that a connection for each call does not reach", number)
+		}
 	}
 	// A fault that hides all others, such as one that closes connections slowly, stays alone.
 	if n := len(strangers); pairs < n*3/4 || pairs > n {
 		t.Errorf("%d of %d situations have two faults", pairs, 2*n)
 	}
 	for _, name := range []string{"network.half_open", "kafka.error Produce", "kafka.error Metadata", "broker.kill",
-		"subject.signal KILL", "downstream.outage"} {
+		"subject.signal KILL", "downstream.outage", "limited calls"} {
 		if met[name] == 0 {
 			t.Errorf("no stranger meets %s: %v", name, met)
 		}
