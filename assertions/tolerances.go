@@ -107,8 +107,8 @@ const (
 	longCall = 100 * time.Millisecond
 	// afterFault is how long after a fault a process that starts may still meet what it has left behind.
 	afterFault = 10 * time.Second
-	// startsInVain is how many processes of an instance may end in a row before they come up, without a fault. A
-	// supervisor's back-off and a group that is rebalanced explain a few.
+	// startsInVain is how many processes of an instance may end in a row before they come up, without a fault. An
+	// environment that is not ready yet and a group that is rebalanced explain a few.
 	startsInVain = 5
 	// lookBack is how far before an end its trace begins.
 	lookBack = 2 * time.Second

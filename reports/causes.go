@@ -260,7 +260,7 @@ func whereWords(o *assertions.Occurrence) string {
 // missingWords explains how it is known that a missing event will not come any more.
 func missingWords(m assertions.Missing) string {
 	return map[assertions.Missing]string{
-		assertions.MissingCommitted: ": committed past, nobody is handed it again",
+		assertions.MissingCommitted: ": committed past, so it is not delivered again",
 		assertions.MissingDrained:   ": the drain ended, and it was still missing",
 		assertions.MissingReplayed:  ": the replay ended, and it was still missing",
 		assertions.MissingAudited:   ": the audit looked for it, and it was not there",

@@ -429,7 +429,7 @@ func TestHTMLSaysNothingThatTheVerdictDoesNot(t *testing.T) {
 func TestBannerSaysSinceWhenSomethingIsMissing(t *testing.T) {
 	for how, want := range map[assertions.Missing]string{
 		assertions.MissingCommitted: "21.350 s on the run's clock, in the phase drain (2.75 s into it): committed past, " +
-			"nobody is handed it again",
+			"so it is not delivered again",
 		assertions.MissingDrained: "21.350 s on the run's clock, in the phase drain (2.75 s into it): the drain ended, " +
 			"and it was still missing",
 		assertions.MissingReplayed: "21.350 s on the run's clock, in the phase drain (2.75 s into it): the replay ended, " +
