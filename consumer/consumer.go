@@ -249,6 +249,9 @@ func (c *Consumer) leave(l *loop) {
 	// of a fetch session, and a slow broker would make the stop exceed its grace.
 	l.disconnect()
 	l.client.CloseAllowingRebalance()
+	// Close leaves the group, too, in a goroutine of its own, and polls what is still buffered. That poll may come
+	// first and hold the goroutine for good.
+	l.client.AllowRebalance()
 }
 
 // goodbye tells the coordinator that the member is gone. The client itself does so only once it has joined. So a

@@ -52,12 +52,15 @@ func modes() []mode {
 	}
 }
 
-// newGroupBench returns a bench with retry topics whose broker-side group timeouts are as short as those of the
-// consumers.
+// memberSession is longer than other work on the machine delays heartbeats. Nothing here waits for its end.
+const memberSession = 10 * time.Second
+
+// newGroupBench returns a bench with retry topics whose members of the consumer protocol send heartbeats often.
 func newGroupBench(t *testing.T, partitions int32) *bench {
 	return newBenchWith(t, partitions, append([]string{inputTopic, dlqTopic}, RetryTopicNames(inputTopic, 3)...),
 		kfake.BrokerConfigs(map[string]string{
-			"group.consumer.heartbeat.interval.ms": "50", "group.consumer.session.timeout.ms": "500",
+			"group.consumer.heartbeat.interval.ms": "50",
+			"group.consumer.session.timeout.ms":    fmt.Sprint(memberSession.Milliseconds()),
 		}))
 }
 
@@ -96,7 +99,7 @@ func tryMode(t *testing.T, mode mode, instances int) {
 	var runs []started
 	for i := range instances {
 		config := b.config(settings, handler)
-		config.InstanceID, config.SessionTimeout = fmt.Sprint("i", i), 500*time.Millisecond
+		config.InstanceID, config.SessionTimeout = fmt.Sprint("i", i), memberSession
 		runs = append(runs, b.start(config, DefaultParts(settings)))
 	}
 	for partition := range int32(partitions) {
@@ -108,7 +111,7 @@ func tryMode(t *testing.T, mode mode, instances int) {
 	}
 	if instances > 1 && settings.StaticMembership { // the group keeps its partitions for it
 		config := b.config(settings, handler)
-		config.InstanceID, config.SessionTimeout = "i0", 500*time.Millisecond
+		config.InstanceID, config.SessionTimeout = "i0", memberSession
 		b.start(config, DefaultParts(settings))
 	}
 	for partition := range int32(partitions) {
@@ -136,9 +139,9 @@ func tryMode(t *testing.T, mode mode, instances int) {
 			}
 		}
 	}
-	// An instance whose heartbeats were late loses its partitions, gets them again, and may write dead letters again
-	// that no commit covered. With transactions it never does.
-	undisturbed := instances == 1 && !strings.Contains(b.log.String(), `"change":"lost"`)
+	// An instance that loses its partitions and gets them again may write dead letters again that no commit covered.
+	// With transactions it never does.
+	undisturbed := instances == 1 && strings.Count(b.log.String(), `"change":"assigned"`) == 1
 	if (undisturbed || settings.Transactions) && len(letters) != 2*partitions*perPartition/2/3 {
 		t.Errorf("%d dead letters", len(letters))
 	}
@@ -305,7 +308,7 @@ func TestAStaticMemberComesBackToItsPartitions(t *testing.T) {
 	handler := func(context.Context, *kgo.Record) error { return nil }
 	start := func(id string) started {
 		config := b.config(settings, handler)
-		config.InstanceID, config.SessionTimeout = id, 5*time.Second
+		config.InstanceID, config.SessionTimeout = id, memberSession
 		return b.start(config, DefaultParts(settings))
 	}
 	first, second := start("a"), start("b")
