@@ -875,26 +875,39 @@ func TestAStalledMachineProvesNoStandstill(t *testing.T) {
 
 // A partition of which only commits are missing is told from one with a record that was never finished.
 func TestAStalledPartitionSaysWhatItWaitsFor(t *testing.T) {
-	const finished = "although every record of it is finished"
+	const finished = "although every record of it was finished"
 	for _, c := range []struct {
 		name string
 		told bool
-		tell func(*builder)
+		tell func(*builder) history.Source
 	}{
-		{"nothing is committed", true, func(b *builder) { b.send(0).success(0).send(1).success(1) }},
-		{"the last commit is missing", true, func(b *builder) { b.send(0).success(0).commit(1).send(1).success(1) }},
-		{"a retry never comes", false, func(b *builder) { b.send(0).fails(0, 1).send(1).success(1) }},
+		{"nothing is committed", true, func(b *builder) history.Source {
+			return b.send(0).success(0).send(1).success(1).drain().done()
+		}},
+		{"the last commit is missing", true, func(b *builder) history.Source {
+			return b.send(0).success(0).commit(1).send(1).success(1).drain().done()
+		}},
+		{"the last commit comes at the stop", true, func(b *builder) history.Source {
+			return b.send(0).success(0).drain().phase(history.PhaseAudit).signal("TERM").commit(1).exit(0).sealed()
+		}},
+		{"a retry never comes", false, func(b *builder) history.Source {
+			return b.send(0).fails(0, 1).send(1).success(1).drain().done()
+		}},
+		{"a retry comes at the stop", false, func(b *builder) history.Source {
+			return b.send(0).fails(0, 1).drain().phase(history.PhaseAudit).signal("TERM").success(0).commit(1).exit(0).sealed()
+		}},
 	} {
-		b := newBuilder().begin()
-		c.tell(b)
-		v := judged(t, b.drain().done())
+		v := judged(t, c.tell(newBuilder().begin()))
 		found := resultOf(t, v, "liveness").Anomalies
 		if len(found) != 1 || found[0].Name != "stalled" {
 			t.Errorf("%s: not stalled\n%s", c.name, show(v))
 			continue
 		}
-		if summary := found[0].Counterexamples[0].Summary; strings.Contains(summary, finished) != c.told {
-			t.Errorf("%s: %q", c.name, summary)
+		summary := found[0].Counterexamples[0].Summary
+		cause := Explain("stalled")[1].LikelyCause(summary)
+		if strings.Contains(summary, finished) != c.told || strings.HasPrefix(cause, "Every record of it was fin") != c.told ||
+			strings.Contains(cause, "auto-commit") != c.told {
+			t.Errorf("%s: %q, because: %s", c.name, summary, cause)
 		}
 	}
 }

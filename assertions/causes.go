@@ -1,6 +1,9 @@
 package assertions
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // catalogueCauses are the typical bugs behind single anomalies, by "invariant: anomaly", where those of the invariant
 // say less. The most frequent one comes first.
@@ -10,6 +13,51 @@ func catalogueCauses() map[string]string {
 		maps.Copy(all, some)
 	}
 	return all
+}
+
+// What a checker can see of a record is both in the summary of a violation and a condition of its causes.
+const (
+	neverAttempted = "it was never attempted"
+	valueNull      = "its value is null"
+	valueOdd       = "its value can't be decoded"
+	allFinished    = "every record of it was finished"
+)
+
+// clue is advice for the violations whose summary says one of the words.
+type clue struct {
+	words  []string
+	advice string
+}
+
+// clues are the clues to single anomalies, by "invariant: anomaly".
+func clues() map[string][]clue {
+	return map[string][]clue{
+		"commit-after-outcome: commit-past-unfinished": {{[]string{neverAttempted},
+			"look for a filter or a null check that skips it, for an error of what decodes its value or headers, and at " +
+				"auto.offset.reset"}},
+		"no-loss: stalled": {{[]string{valueNull, valueOdd},
+			"look for a failure at it that is retried without end, as where such a record never raises the count of attempts"}},
+		"liveness: stalled": {{[]string{allFinished},
+			"look for auto-commit that is off, and for commits by count, by time or with the next record, without one when " +
+				"nothing more comes"}},
+	}
+}
+
+// LikelyCause returns the typical bugs behind a violation of the anomaly, those first that fit what its summary says.
+// Without a summary it is Cause.
+func (e Explanation) LikelyCause(summary string) string {
+	if summary == "" {
+		return e.Cause
+	}
+	out := e.general
+	for _, clue := range clues()[e.Of+": "+e.Name] {
+		for _, words := range clue.words {
+			if strings.Contains(summary, words) {
+				out = strings.ToUpper(words[:1]) + words[1:] + ": " + clue.advice + ". Or: " + out
+			}
+		}
+	}
+	return out
 }
 
 func commitCauses() map[string]string {
@@ -25,12 +73,10 @@ func commitCauses() map[string]string {
 			"enable.auto.offset.store, or by a commit without offsets. A record counts as finished when a stop or a rebalance " +
 			"interrupts it. After a failure the position is not rewound, and the next success commits past the failed " +
 			"record. A copy to a retry topic is not awaited, or its refusal is ignored, or never told with acks=0. If it was " +
-			"never attempted, look for a filter or a null check that skips it, for an error of what decodes its value or " +
-			"headers, and at auto.offset.reset. If it was fetched again after a failure and not attempted again, look for a " +
-			"mark of idempotence that was set before the attempt and outlives its failure. If it failed in a call for several " +
-			"records, look for an answer whose items are not read. If results are in a transaction, look for a commit " +
-			"beside it. If it is written to the end of the input to be tried again, the contract has to say so: " +
-			"retry_topics: \"{{.InputTopic}}\".",
+			"fetched again after a failure and not attempted again, look for a mark of idempotence that was set before the " +
+			"attempt and outlives its failure. If it failed in a call for several records, look for an answer whose items " +
+			"are not read. If results are in a transaction, look for a commit beside it. If it is written to the end of the " +
+			"input to be tried again, the contract has to say so: retry_topics: \"{{.InputTopic}}\".",
 		"commit-after-outcome: commit-past-end": "Offsets are computed instead of taken from the records: look for an " +
 			"offset plus a count, for the position of the client, which is that of the next fetch, and for the offset of " +
 			"another partition.",
@@ -99,9 +145,7 @@ func letterCauses() map[string]string {
 		"store-lifecycle: resolved-without-success": "The status is set before the answer is known, or a failed answer is " +
 			"taken for a success. Look for the update of the status, and for what it waits for.",
 		"no-loss: stalled": "A record was set aside for a retry, and the retry never came. Look for a timer or a queue " +
-			"that an exception or a rebalance drops. If its value is null or can't be decoded, look for a failure at it " +
-			"that is retried without end, as where such a record never raises the count of attempts. " +
-			"Or no process was given the record: see whether the anomaly names " +
+			"that an exception or a rebalance drops. Or no process was given the record: see whether the anomaly names " +
 			"auto.offset.reset (in sarama: Consumer.Offsets.Initial).",
 		"no-loss: dropped-by-ack": "The producer waits for the leader alone (acks=1), the default of many clients, and the " +
 			"leader fails: set acks=all (in sarama Producer.RequiredAcks: WaitForAll). Or something deleted the record " +
@@ -116,9 +160,7 @@ func processCauses() map[string]string {
 		"liveness: rebalance-storm": "A handler blocks for longer than the poll interval, so that the group expels the " +
 			"member again and again. Look for a consumer that is closed and made anew after an error.",
 		"liveness: stalled": "A fetcher or a worker has died unnoticed, or a record is never marked as finished, so that " +
-			"nothing behind it is committed. Look for an off-by-one: the offset to commit is the next one. If every " +
-			"record is finished, look for auto-commit that is off, and for commits by count or by time without one at the " +
-			"end.",
+			"nothing behind it is committed. Look for an off-by-one: the offset to commit is the next one.",
 		"stays-up: crashed": "An exception is not caught, or the loop returns after an error. The last line of its log and " +
 			"the last record that it fetched say which.",
 		"stays-up: unclean-exit": "A handler for SIGTERM is missing, or throws. Look for something that is closed twice.",

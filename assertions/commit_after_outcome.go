@@ -280,7 +280,7 @@ func (w *state) fate(r *record, p *pass) string {
 	case w.firstTerminal(r) > p.at:
 		return fmt.Sprintf("it was finished %s later", units.Text(w.firstTerminal(r)-p.at))
 	case r.attempts == 0:
-		return r.oddValue("", ", and ") + "it was never attempted"
+		return r.oddValue("", ", and ") + neverAttempted
 	case r.lastStart.At() > p.at && r.attempts == 1:
 		return "it was attempted after that, and never finished"
 	case r.lastStart.At() > p.at:
@@ -293,9 +293,9 @@ func (w *state) fate(r *record, p *pass) string {
 func (r *record) oddValue(before, after string) string {
 	switch {
 	case r.has(markTombstone):
-		return before + "its value is null" + after
+		return before + valueNull + after
 	case r.has(markGarbage):
-		return before + "its value can't be decoded" + after
+		return before + valueOdd + after
 	}
 	return ""
 }

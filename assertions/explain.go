@@ -50,6 +50,8 @@ type Explanation struct {
 	// Of is the invariant that an anomaly violates, and Anomalies then holds this anomaly alone. Of is empty for an
 	// invariant.
 	Of string
+	// general is Cause without the clues.
+	general string
 }
 
 // String returns the explanation as text for a terminal.
@@ -115,9 +117,13 @@ func (i Invariant) narrowed(a AnomalyNote) Explanation {
 	if cause, known := catalogueCauses()[i.Name+": "+a.Name]; known {
 		i.Cause = cause
 	}
+	general := i.Cause
+	for _, clue := range clues()[of+": "+a.Name] {
+		i.Cause += " If " + strings.Join(clue.words, " or ") + ", " + clue.advice + "."
+	}
 	i.Promise = strings.ToUpper(a.Meaning[:1]) + a.Meaning[1:] + ". The promise: " + i.Promise
 	i.Name, i.Anomalies = a.Name, []AnomalyNote{a}
-	return Explanation{i, of}
+	return Explanation{i, of, general}
 }
 
 // Names returns the names of the invariants in the order in which they are reported.

@@ -253,13 +253,14 @@ func (c *liveness) judge(p *partition, s *served, from, to time.Duration) {
 		c.saw("stalled", c.trace(p, owed, endless, func() string {
 			return fmt.Sprintf("%s-%d is %s up to %d of %d, %s after everything was healed and the last record was sent%s%s",
 				c.w.topicName(p.topic), p.number(), c.come(), at, end,
-				units.Text(to-from), c.onlyUncommitted(p, owed), c.w.startedBehind(p, at))
+				units.Text(to-from), c.onlyUncommitted(p, owed, endless), c.w.startedBehind(p, at))
 		}))
 	case onlyAtStop:
 		c.saw("stalled", c.trace(p, max(s.committed, 0), to, func() string {
 			return fmt.Sprintf("%s-%d was committed up to %d of %d when nothing had moved for %s, and to its end only when "+
-				"the subject was told to stop",
-				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()))
+				"the subject was told to stop%s",
+				c.w.topicName(p.topic), p.number(), max(s.committed, 0), end, units.Text(c.w.patience()),
+				c.onlyUncommitted(p, max(s.committed, 0), to))
 		}))
 	}
 }
@@ -293,13 +294,13 @@ func (c *liveness) halted(p *partition, at int64) bool {
 	return true
 }
 
-// onlyUncommitted says that every record of the partition from the offset on has come to its end, so that only commits
-// are missing; "" if one has not.
-func (c *liveness) onlyUncommitted(p *partition, offset int64) string {
-	if first, _ := c.w.blocker(p, offset, endless); first != none {
+// onlyUncommitted says that every record of the partition from the offset on had come to its end by the time, so that
+// only commits were missing; "" if one had not.
+func (c *liveness) onlyUncommitted(p *partition, offset int64, by time.Duration) string {
+	if first, _ := c.w.blocker(p, offset, by); first != none {
 		return ""
 	}
-	return ", although every record of it is finished"
+	return ", although " + allFinished
 }
 
 // long returns the total time of the stalls of the harness and the instance that were long enough to disturb the

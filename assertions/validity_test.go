@@ -777,6 +777,9 @@ func TestEverythingIsExplained(t *testing.T) {
 	if found := Explain("stalled"); len(found) != 2 || found[0].Of != "no-loss" || found[1].Of != "liveness" {
 		t.Errorf("stalled is explained as %+v", found)
 	}
+	if cause := Explain("commit-past-unfinished")[0].Cause; !strings.Contains(cause, " If it was never attempted, look for") {
+		t.Errorf("the clue is not explained: %s", cause)
+	}
 	if found := Explain("no-such-thing"); found != nil {
 		t.Error("what does not exist is explained")
 	}

@@ -71,7 +71,7 @@ func causeFacts(v *assertions.Verdict, commands ...document.KeyValue) []document
 		return nil
 	}
 	root := v.Roots[0]
-	out := append([]document.KeyValue{fact("Likely cause", cause(root.Invariant, root.Anomaly), "")}, commands...)
+	out := append([]document.KeyValue{fact("Likely cause", cause(root.Invariant, root.Anomaly, root.Summary), "")}, commands...)
 	return known(append(out, command("Trace", text(root.Command)),
 		document.KeyValue{Key: "Leads to", Value: document.Lines(follow(root)...)},
 		document.KeyValue{Key: "Docs", Value: page(root.Invariant, root.Anomaly)})...)
@@ -100,7 +100,7 @@ func furtherRoots(v *assertions.Verdict) document.List {
 		for _, one := range follow(root) {
 			item.Below = append(item.Below, append(document.Plain("leads to "), one...))
 		}
-		if cause(root.Invariant, root.Anomaly) != "" {
+		if cause(root.Invariant, root.Anomaly, "") != "" {
 			item.Below = append(item.Below, seeAlso("dlqbench explain "+name(root.Anomaly)))
 		}
 		out.Items = append(out.Items, item)
@@ -123,11 +123,11 @@ func brief(root assertions.Root) string {
 	return out
 }
 
-// cause describes the typical bugs behind an anomaly of an invariant.
-func cause(invariant, anomaly string) string {
+// cause describes the typical bugs behind an anomaly of an invariant, or behind one violation, if its summary is given.
+func cause(invariant, anomaly, summary string) string {
 	for _, about := range assertions.Explain(anomaly) {
 		if about.Of == base(invariant) {
-			return about.Cause
+			return about.LikelyCause(summary)
 		}
 	}
 	return ""

@@ -232,7 +232,7 @@ func junitTraces(r assertions.Result) string {
 	var b strings.Builder
 	for _, a := range r.Anomalies {
 		fmt.Fprintf(&b, "\n%s × %s\n", name(a.Name), units.Count(a.Count))
-		if why := cause(r.Name, a.Name); why != "" {
+		if why := cause(r.Name, a.Name, ""); why != "" {
 			fmt.Fprintf(&b, "likely cause: %s\ndocs: %s\n", why, pageOf(r.Name, a.Name))
 		}
 		for _, w := range a.Counterexamples[:min(len(a.Counterexamples), junitCounterexamples)] {

@@ -183,7 +183,7 @@ func finding(run Run, r assertions.Result, index int, shown evidence, logs *int)
 		add(about, true)
 		out.Blocks = append(out.Blocks, document.KeyValues{Items: known(
 			fact("Follows", strings.TrimPrefix(followsFrom(v, r.Name, a.Name), "follows "), ""),
-			fact("Likely cause", cause(r.Name, a.Name), ""), document.KeyValue{Key: "Docs", Value: page(r.Name, a.Name)})})
+			fact("Likely cause", cause(r.Name, a.Name, ""), ""), document.KeyValue{Key: "Docs", Value: page(r.Name, a.Name)})})
 		out.Blocks = append(out.Blocks, told[:min(1, len(told))]...)
 		if more := told[min(1, len(told)):]; len(more) > 0 {
 			out.Blocks = append(out.Blocks, document.Details{Spare: true, Title: units.Plural(int64(len(more)), "more example",

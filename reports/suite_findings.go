@@ -50,7 +50,7 @@ func (s Suite) findings() []suiteFinding {
 				words += "; " + waiver.Message
 			}
 			if len(r.Anomalies) > 0 && out[at].cause == "" {
-				out[at].cause = cause(r.Name, r.Anomalies[0].Name)
+				out[at].cause = cause(r.Name, r.Anomalies[0].Name, "")
 			}
 			if root := rootOf(run.Report(), r); root != nil && (out[at].root == nil || root.Count > out[at].root.Count) {
 				out[at].root, out[at].shown = root, run
@@ -133,7 +133,8 @@ func suiteTodo(suite Suite) document.List {
 		item := document.Item{Text: append(document.Marked(name(found.invariant), document.Fail),
 			document.Plain(" is violated in "+found.labels())...)}
 		for _, one := range []struct{ label, words string }{{"Promised:", promise(found.invariant)},
-			{"Broken:", shown.Judged.Verdict.Broken(*found.root)}, {"Likely cause:", cause(found.invariant, found.root.Anomaly)},
+			{"Broken:", shown.Judged.Verdict.Broken(*found.root)},
+			{"Likely cause:", cause(found.invariant, found.root.Anomaly, found.root.Summary)},
 			{"Leads to:", found.root.Follow()}} {
 			if one.words != "" {
 				item.Below = append(item.Below, labelled(one.label, text(one.words)))
