@@ -28,6 +28,12 @@ func (b *builder) bulk(outcome history.Outcome, numbers ...int32) *builder {
 	return b
 }
 
+// withoutLetters makes the subject one that has no dead-letter topic.
+func (b *builder) withoutLetters() *builder {
+	b.h.Contract().DeadLetters, b.h.Contract().Envelope = false, ""
+	return b
+}
+
 // left makes the client leave before the answers to the calls.
 func (b *builder) left(call func()) *builder {
 	from := len(b.events)
@@ -66,6 +72,21 @@ func bulkCases() []testCase {
 			func(b *builder) history.Source {
 				return b.begin().send(0).send(1).bulk(rejected, 0, 1).letter(0).commit(2).drain().done()
 			}},
+		{"it fails and is committed, without a dead-letter topic", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.withoutLetters()
+				return b.begin().send(0).send(1).bulk(fails, 0, 1).bulk(fails, 0, 1).commit(2).drain().done()
+			}},
+		{"it fails as often as promised and is given up, without a dead-letter topic", nil,
+			func(b *builder) history.Source {
+				b.withoutLetters()
+				b.begin().send(0).send(1).bulk(fails, 0, 1).bulk(fails, 0, 1).bulk(fails, 0, 1)
+				return b.commit(2).drain().done()
+			}},
+		{"it is refused for good and given up, without a dead-letter topic", nil, func(b *builder) history.Source {
+			b.withoutLetters()
+			return b.begin().send(0).send(1).bulk(rejected, 0, 1).commit(2).drain().done()
+		}},
 		{"a record that failed alone is tried too often", []string{"over-retried"}, func(b *builder) history.Source {
 			b.begin().send(0).send(1).bulk(fails, 0, 1)
 			return b.fails(0, 4).letter(0).success(1).commit(2).drain().done()

@@ -11,7 +11,7 @@ import (
 )
 
 func excuseCases() []testCase {
-	return slices.Concat(effectExcuses(), endingExcuses(), byTimeCases(), replayExcuses(), letterExcuses())
+	return slices.Concat(effectExcuses(), endingExcuses(), byTimeCases(), unlimitedCases(), replayExcuses(), letterExcuses())
 }
 
 func effectExcuses() []testCase {
@@ -120,6 +120,34 @@ func exitingFirst(b *builder) {
 	b.begin()
 }
 
+// unlimitedCases are of subjects without a dead-letter topic that promise no number of attempts: after any attempt they
+// may have given the record up, but not before the first.
+func unlimitedCases() []testCase {
+	unlimited := func(b *builder) *builder {
+		b.withoutLetters().h.Contract().MaxAttempts = 0
+		return b.begin().send(0)
+	}
+	return []testCase{
+		{"committed after an attempt that failed", nil, func(b *builder) history.Source {
+			return unlimited(b).fails(0, 1).commit(1).drain().done()
+		}},
+		{"committed before the first attempt, which then fails", []string{"commit-past-unfinished"},
+			func(b *builder) history.Source {
+				return unlimited(b).commit(1).wait(100*ms).fails(0, 1).drain().done()
+			}},
+		{"committed before the first attempt that has its id", nil, func(b *builder) history.Source {
+			unlimited(b).end(b.start(history.None), history.None, history.OutcomeUnknownID)
+			return b.commit(1).wait(100*ms).fails(0, 1).drain().done()
+		}},
+		{"committed before the first attempt, while the way to the downstream is broken", nil,
+			func(b *builder) history.Source {
+				f := b.fault("network", "downstream", "downstream resets its connections")
+				unlimited(b).breaks(f).commit(1).wait(100 * ms).heals(f)
+				return b.fails(0, 1).drain().done()
+			}},
+	}
+}
+
 // byTimeCases are of subjects that commit by time, whatever has become of the records.
 func byTimeCases() []testCase {
 	byTime := func(b *builder) *builder {
@@ -133,6 +161,10 @@ func byTimeCases() []testCase {
 		}},
 		{"commits follow time, and nothing comes before the outcome", []string{"lost"}, func(b *builder) history.Source {
 			return byTime(b).commit(1).drain().done()
+		}},
+		{"commits follow time, and the dead letter is refused", []string{"lost"}, func(b *builder) history.Source {
+			byTime(b).fails(0, 3).refuseLetters(0, 1)
+			return b.commit(1).drain().done()
 		}},
 		{"commits follow time, and a kill comes between the commit and the outcome", nil,
 			func(b *builder) history.Source {

@@ -227,7 +227,7 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	unseen := c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind())
 	switch {
 	case !halts && (unseen || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
-	case !halts && c.w.unknowable(p.number, r, p.at) && !c.w.triedOn(p, r):
+	case !halts && c.w.unknowable(p.number, r, c.w.attemptsBy(p, r), p.at) && !c.w.triedOn(p, r):
 		c.remark("outcome not observable")
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
@@ -318,10 +318,13 @@ func (w *state) triedOn(p *pass, r *record) bool {
 	return !hidden
 }
 
+// attemptsBy is the number of attempts that the record had when it was passed, or has, where that is not known.
+func (w *state) attemptsBy(p *pass, r *record) uint16 { return min(p.attempts, r.attempts) }
+
 // unknowable reports whether it is unknown if the record was finished by the time: its outcome has a class that the
 // contract does not define, or attempts carried no id, or another downstream may have ended it, or it ended without a
 // dead-letter topic while attempts could be missed.
-func (w *state) unknowable(number int32, r *record, by time.Duration) bool {
+func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Duration) bool {
 	if w.endedElsewhere(number) || r.has(markEnded) && w.classes[r.outcome] == classUnknown ||
 		r.attempts == 0 && w.anonymous() {
 		return true
@@ -329,10 +332,10 @@ func (w *state) unknowable(number int32, r *record, by time.Duration) bool {
 	if w.contract.HasDLQ() {
 		return false
 	}
-	if w.contract.MaxAttempts == 0 {
-		return r.attempts > 0
+	if attempts > 0 && w.contract.MaxAttempts == 0 || attempts == 0 && w.anonymous() {
+		return true
 	}
-	if r.attempts > 0 {
+	if attempts > 0 {
 		_, hidden := w.answersHidden(number, r.held.instance, r.born.At(), by)
 		return hidden
 	}

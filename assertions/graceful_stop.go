@@ -257,7 +257,7 @@ func (c *gracefulStop) judgeLosses() {
 			c.remark("commits follow time, by contract")
 			continue
 		}
-		if c.w.unknowable(number, r, endless) {
+		if c.w.unknowable(number, r, r.attempts, endless) {
 			c.remark("outcome not observable")
 			continue
 		}

@@ -217,7 +217,7 @@ func (c *ordering) judge(s *outOfOrder) {
 	case !sameLog(b, next):
 		c.withdraw("place in the log not known")
 		return
-	case c.w.unknowable(s.before, b, endless):
+	case c.w.unknowable(s.before, b, b.attempts, endless):
 		c.withdraw("outcome not observable")
 		return
 	case s.since != never && c.w.faulted(c.w.hidesCalls, s.since, max(s.started, s.then)):

@@ -503,9 +503,10 @@ func (w *state) disruptions(number int32, r *record) int {
 }
 
 // forfeited reports whether the contract explains that the record never came to its end: commits follow time, and since
-// its delivery there was a disruption, perhaps after the commit that covers it.
+// its delivery there was a disruption, perhaps after the commit that covers it. That its dead letter was refused is
+// none: the process still has the record.
 func (w *state) forfeited(number int32, r *record) bool {
-	return w.contract.AutoCommit && (w.disruptions(number, r) > 0 ||
+	return w.contract.AutoCommit && (w.disruptions(number, r) > int(w.seldom(r).failedWrites) ||
 		r.has(markSeen) && r.disturbedFrom.until(w.disturbed(w.home(number, r))) > 0)
 }
 
