@@ -938,6 +938,9 @@ func TestWhatTheResetLeavesOut(t *testing.T) {
 		{"it waits for a retry that never comes", "no-loss", "stalled", "", func(b *builder) {
 			b.begin().send(0).fails(0, 1)
 		}},
+		{"it waits for a retry in another partition", "no-loss", "stalled", "", func(b *builder) {
+			b.begin().unread(0, 0, 0).sendTo(1, 1, 1).fails(1, 1)
+		}},
 		{"the next process found a commit", "no-loss", "stalled", "", func(b *builder) {
 			b.begin().send(0).success(0).commit(1).revoke(0).assign(0).unread(1, 0, 0)
 		}},

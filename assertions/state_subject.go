@@ -242,13 +242,16 @@ func (w *state) unplaced() (why, do string) {
 }
 
 // startedBehind says that the last process that found no committed offset in the partition, or one that followed it,
-// began to read it behind the offset, or was handed nothing of it, as one that waits at its end; "" otherwise.
+// began to read it behind the offset, or was handed nothing of it, as one that waits at its end; "" otherwise. A
+// process that has not finished another record may not have asked for any.
 func (w *state) startedBehind(p *partition, offset int64) string {
 	if p == nil || offset > p.log.last || w.contract.OffsetsOutside {
 		return ""
 	}
 	did := fmt.Sprintf(", which was read from offset %d on", p.began.offset)
 	switch {
+	case p.began.offset == none && w.occupied(p.began.by):
+		return ""
 	case p.began.offset == none && p.began.at < w.drainedAt():
 		did = " and was handed nothing of it"
 	case offset >= p.began.offset:
@@ -257,6 +260,24 @@ func (w *state) startedBehind(p *partition, offset int64) string {
 	return fmt.Sprintf(". Instance %d had no committed offset of %s-%d%s: look at auto.offset.reset, whose default in "+
 		"many clients, latest, leaves out what is already there", p.began.by.instance, w.topicName(p.topic),
 		p.number(), did)
+}
+
+// occupied reports whether the process has a record that it attempted and never finished. With one loop for all of its
+// partitions, it asks for nothing while it tries to write the dead letter.
+func (w *state) occupied(by holder) bool {
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			p := &w.parts[topic][i]
+			if !w.consumed(int16(topic)) {
+				continue
+			}
+			number, _ := w.blocker(p, max(p.auditCommits, p.log.first), endless)
+			if r := w.record(number); r != nil && r.attempts > 0 && r.held == by {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // handed notes that an instance has these records. From now on a disruption of the instance justifies another delivery
