@@ -386,6 +386,16 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"async-io", alone("unreliable-downstream"), "commit-after-outcome: commit-past-unfinished"},
 			{"no-guarantee", alone("dlq-publish-failure"), "commit-after-dlq"},
 		},
+		"frameworks/spark/subject.yaml": {
+			{"", alone("dlq-publish-failure"), ""},
+			{"not-persisted", alone("smoke"), "bounded-retries: over-retried"},
+		},
+		"frameworks/bytewax/subject.yaml": {
+			{"", alone("dlq-publish-failure"), ""},
+			{"", "../one-is-killed", ""},
+			{"own-sink", alone("dlq-publish-failure"), "no-loss: stalled"},
+		},
+		"frameworks/fastapi/subject.yaml": {{"", "dlq-publish-failure", ""}},
 		"frameworks/vertx/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"auto-commit", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},

@@ -1,6 +1,6 @@
-"""A dataflow of Bytewax: it charges orders over HTTP, and writes those that could not be charged to the dead-letter topic.
-Its recovery store has the offsets. Bytewax's own KafkaSink does not look at delivery reports, so the dataflow has a sink
-that does."""
+"""A dataflow of Bytewax: it charges orders over HTTP, and writes those that could not be charged to the dead-letter
+topic. Its recovery store has the offsets. Bytewax's own KafkaSink does not look at delivery reports, so the dataflow
+has a sink that does."""
 
 import os
 import time

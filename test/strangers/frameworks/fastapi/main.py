@@ -1,5 +1,5 @@
-"""A FastAPI service whose lifespan starts an AIOKafkaConsumer in a background task, as most tutorials have it: offsets are
-committed by the client every five seconds (`enable_auto_commit`)."""
+"""A FastAPI service whose lifespan starts an AIOKafkaConsumer in a background task, as most tutorials have it. The client
+commits every five seconds (`enable_auto_commit`)."""
 
 import asyncio
 import logging

@@ -1,5 +1,6 @@
-"""A query of Spark Structured Streaming: `foreachBatch` has a UDF charge the orders of a micro-batch over HTTP, and writes
-those that could not be charged to the dead-letter topic with Spark's Kafka sink. Offsets are in the checkpoint."""
+"""A query of Spark Structured Streaming: `foreachBatch` has a UDF charge the orders of a micro-batch over HTTP, and
+writes those that could not be charged to the dead-letter topic with Spark's Kafka sink. Offsets are in the
+checkpoint."""
 
 import os
 import time
