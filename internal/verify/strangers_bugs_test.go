@@ -387,7 +387,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"no-guarantee", alone("dlq-publish-failure"), "commit-after-dlq"},
 		},
 		"frameworks/spark/subject.yaml": {
-			{"", alone("dlq-publish-failure"), ""},
+			{"", alone("smoke"), ""},
 			{"not-persisted", alone("smoke"), "bounded-retries: over-retried"},
 		},
 		"frameworks/bytewax/subject.yaml": {
