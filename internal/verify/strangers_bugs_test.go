@@ -386,10 +386,7 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"async-io", alone("unreliable-downstream"), "commit-after-outcome: commit-past-unfinished"},
 			{"no-guarantee", alone("dlq-publish-failure"), "commit-after-dlq"},
 		},
-		"frameworks/spark/subject.yaml": {
-			{"", alone("smoke"), ""},
-			{"not-persisted", alone("smoke"), "bounded-retries: over-retried"},
-		},
+		"frameworks/spark/subject.yaml": {{"", alone("smoke"), ""}},
 		"frameworks/bytewax/subject.yaml": {
 			{"", alone("dlq-publish-failure"), ""},
 			{"", "../one-is-killed", ""},
