@@ -29,9 +29,7 @@ func main() {
 func planted(bug string) {
 	for name, value := range map[string]map[string]string{
 		"buffer-overflows": {"BUFFER_LIMIT": "20"},
-		"default-version":  {"KAFKA_VERSION": "0.10.2.0"},
-		"refused-dropped":  {"REFUSED": "[400, 404, 422]"},
-		"repeats-batch":    {"BATCH_SIZE": "1000"},
+		"refused-dropped":  {"REFUSED": "[400, 404, 422, 503]"},
 	}[bug] {
 		os.Setenv(name, value)
 	}
