@@ -381,6 +381,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"queued", recovers("transient-downstream"), "commit-after-outcome: commit-past-unfinished"},
 			{"refused-not-marked", recovers("malformed-records"), "no-loss: stalled"},
 		},
+		"frameworks/telegraf/subject.yaml": {
+			{"", inBatches("transient-downstream"), ""},
+			{"repeats-batch", inBatches("transient-downstream"), "duplicates"},
+		},
 		"frameworks/telegraf/subjects/batch.yaml": {
 			{"", "transient-downstream", ""},
 			{"buffer-overflows", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},

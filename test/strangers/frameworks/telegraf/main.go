@@ -30,6 +30,7 @@ func planted(bug string) {
 	for name, value := range map[string]map[string]string{
 		"buffer-overflows": {"BUFFER_LIMIT": "20"},
 		"refused-dropped":  {"REFUSED": "[400, 404, 422, 503]"},
+		"repeats-batch":    {"BATCH_SIZE": "1000"},
 	}[bug] {
 		os.Setenv(name, value)
 	}
