@@ -1,0 +1,5 @@
+package com.example.orders;
+
+/** The event that an order was placed. */
+public record OrderPlaced(String orderId, long cents, String currency) {
+}

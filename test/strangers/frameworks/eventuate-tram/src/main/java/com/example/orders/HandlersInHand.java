@@ -1,0 +1,47 @@
+package com.example.orders;
+
+import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+
+/** Counts the messages that were fetched and are not handled yet: Eventuate hands them to threads of its own. */
+class HandlersInHand {
+  private final CountDownLatch closed = new CountDownLatch(1);
+  private int count;
+
+  synchronized void fetched(int messages) {
+    count += messages;
+  }
+
+  synchronized void handled() {
+    count--;
+    notifyAll();
+  }
+
+  /** Waits until all are handled. */
+  synchronized boolean await(Duration limit) {
+    var end = System.nanoTime() + limit.toNanos();
+    while (count > 0) {
+      var left = (end - System.nanoTime()) / 1_000_000;
+      if (left <= 0) {
+        return false;
+      }
+      try {
+        wait(left);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void closed() {
+    closed.countDown();
+  }
+
+  /** Waits until the consumer is closed. Eventuate only tells it to stop. */
+  void awaitClosed() throws InterruptedException {
+    closed.await(35, TimeUnit.SECONDS);
+  }
+}
