@@ -354,6 +354,17 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"order-by-default", alone("smoke"), "ordering: reordered"},
 			{"auto-commit", alone("consumer-rolling-restart"), "no-loss: lost"},
 		},
+		"frameworks/axon/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"error-propagated", "dlq-publish-failure", "commit-after-outcome: commit-past-unfinished"},
+			{"logged-by-default", "smoke", "commit-after-outcome: commit-past-unfinished"},
+			{"confirmation-by-default", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
+		"frameworks/eventuate-tram/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"consumer-by-default", "consumer-rolling-restart", "stays-up: crashed"},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
 		"frameworks/php-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"", "ragged-links", ""}, // it has a connection for each call

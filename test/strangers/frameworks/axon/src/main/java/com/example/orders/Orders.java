@@ -5,6 +5,9 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
@@ -32,11 +35,26 @@ public final class Orders {
   private final DefaultKafkaMessageConverter converter =
       DefaultKafkaMessageConverter.builder().serializer(serializer).build();
   private final Map<String, String> settings = System.getenv();
+  private final ExecutorService fetchers = Executors.newCachedThreadPool();
 
   public static void main(String[] args) {
-    var configuration = new Orders().configure().buildConfiguration();
-    Runtime.getRuntime().addShutdownHook(new Thread(configuration::shutdown));
+    var orders = new Orders();
+    var configuration = orders.configure().buildConfiguration();
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+      configuration.shutdown();
+      orders.await();
+    }));
     configuration.start();
+  }
+
+  /** Waits for the threads that an AsyncFetcher was given, which it does not end. */
+  private void await() {
+    fetchers.shutdown();
+    try {
+      fetchers.awaitTermination(30, TimeUnit.SECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   private Configurer configure() {
@@ -59,7 +77,8 @@ public final class Orders {
   private SubscribableKafkaMessageSource<String, byte[]> source() {
     var asDocumented = PLANTED_BUG.equals("async-fetcher") || PLANTED_BUG.equals("error-propagated");
     Fetcher<String, byte[], EventMessage<?>> fetcher =
-        asDocumented ? AsyncFetcher.<String, byte[], EventMessage<?>>builder().build() : new CommittingFetcher<>();
+        asDocumented ? AsyncFetcher.<String, byte[], EventMessage<?>>builder().executorService(fetchers).build()
+            : new CommittingFetcher<>();
     var consumer = new HashMap<String, Object>();
     consumer.put("bootstrap.servers", settings.get("KAFKA_BROKERS"));
     consumer.put("key.deserializer", StringDeserializer.class);
@@ -90,7 +109,7 @@ public final class Orders {
             .confirmationMode(mode).build())
         .messageConverter(converter)
         .topicResolver(event -> topic)
-        .publisherAckTimeout(PLANTED_BUG.equals("ack-timeout-by-default") ? 1_000 : 130_000)
+        .publisherAckTimeout(130_000)
         .build();
   }
 }

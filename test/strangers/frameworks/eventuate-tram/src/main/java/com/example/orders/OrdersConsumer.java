@@ -15,8 +15,8 @@ import org.springframework.beans.factory.annotation.Value;
 import org.springframework.stereotype.Component;
 
 /**
- * Takes the payment of each order. What its handler throws ends Eventuate's consumer for good, so it tries a dead letter
- * until it is acknowledged.
+ * Takes the payment of each order. What its handler throws ends Eventuate's consumer for good, so it tries a dead
+ * letter until it is acknowledged.
  */
 @Component
 public class OrdersConsumer {
