@@ -18,16 +18,21 @@ class HandlersInHand {
     notifyAll();
   }
 
-  /** Waits until all are handled. */
-  synchronized boolean await(Duration limit) {
-    var end = System.nanoTime() + limit.toNanos();
+  /** Waits until all are handled, or until none was for so long: a handler that fails ends Eventuate's thread. */
+  synchronized boolean await(Duration quiet) {
+    var left = count;
+    var end = System.nanoTime() + quiet.toNanos();
     while (count > 0) {
-      var left = (end - System.nanoTime()) / 1_000_000;
-      if (left <= 0) {
+      if (count < left) {
+        left = count;
+        end = System.nanoTime() + quiet.toNanos();
+      }
+      var millis = (end - System.nanoTime()) / 1_000_000;
+      if (millis <= 0) {
         return false;
       }
       try {
-        wait(left);
+        wait(millis);
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
         return false;

@@ -24,7 +24,7 @@ import org.slf4j.LoggerFactory;
  */
 class WaitingConsumer implements KafkaMessageConsumer, ConsumerRebalanceListener {
   private static final Logger LOG = LoggerFactory.getLogger(WaitingConsumer.class);
-  private static final Duration LIMIT = Duration.ofSeconds(30);
+  private static final Duration QUIET = Duration.ofSeconds(8);
 
   private final KafkaConsumer<String, byte[]> delegate;
   private final HandlersInHand inHand;
@@ -56,7 +56,7 @@ class WaitingConsumer implements KafkaMessageConsumer, ConsumerRebalanceListener
 
   @Override
   public void onPartitionsLost(Collection<TopicPartition> partitions) {
-    inHand.await(LIMIT);
+    inHand.await(QUIET);
     partitions.forEach(this::forget);
   }
 
@@ -73,7 +73,7 @@ class WaitingConsumer implements KafkaMessageConsumer, ConsumerRebalanceListener
   }
 
   private void commitFetched(Collection<TopicPartition> partitions) {
-    if (!inHand.await(LIMIT)) {
+    if (!inHand.await(QUIET)) {
       return;
     }
     var offsets = new HashMap<>(fetched);
