@@ -120,6 +120,12 @@ func exitingFirst(b *builder) {
 	b.begin()
 }
 
+// endsAfterAnother ends a run in which the partitions of a process that ends go to another one, which ends after it.
+func endsAfterAnother(b *builder) history.Source {
+	b.phase(history.PhaseAudit).signal("TERM").revoke(0).exit(0)
+	return b.as(1, 0).up().assign(0, 1, 2, 3).signal("TERM").exit(0).sealed()
+}
+
 // unlimitedCases are of subjects without a dead-letter topic that promise no number of attempts: after any attempt they
 // may have given the record up, but not before the first.
 func unlimitedCases() []testCase {
@@ -165,6 +171,15 @@ func byTimeCases() []testCase {
 		{"commits follow time, and the dead letter is refused", []string{"lost"}, func(b *builder) history.Source {
 			byTime(b).fails(0, 3).refuseLetters(0, 1)
 			return b.commit(1).drain().done()
+		}},
+		{"commits follow time, the dead letter is refused, and the partition is lost at the end", []string{"lost"},
+			func(b *builder) history.Source {
+				byTime(b).fails(0, 3).refuseLetters(0, 1).commit(1).drain().wait(5 * time.Second)
+				return endsAfterAnother(b)
+			}},
+		{"commits follow time, and the partition is lost at the end, in a backoff", nil, func(b *builder) history.Source {
+			byTime(b).commit(1).phase(history.PhaseHeal).phase(history.PhaseDrain).fails(0, 1)
+			return endsAfterAnother(b)
 		}},
 		{"commits follow time, and a kill comes between the commit and the outcome", nil,
 			func(b *builder) history.Source {

@@ -332,12 +332,7 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 
 // abandoned reports whether no process can finish the record any more.
 func (c *noLoss) abandoned(r *record, p *partition) bool {
-	if c.whole || c.w.allExited(p.auditedAt) {
-		return true
-	}
-	b := &c.w.contract.Backoff
-	quiet := b.Wait(max(c.w.contract.MaxAttempts, 1)) + b.Jitter + b.Late + quietMargin
-	return r.lastStart.At() >= 0 && p.auditedAt-max(r.lastStart.At(), r.lastEnd.At(), c.w.letterAsked(r)) > quiet
+	return c.whole || c.w.allExited(p.auditedAt) || c.w.rested(r, p.auditedAt)
 }
 
 // allExited reports whether every instance had ended by the time.

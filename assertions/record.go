@@ -426,8 +426,8 @@ type partition struct {
 	// latest is the last record sent to it with each key (none: with any, if it is ordered as a whole).
 	latest map[int32]int32
 	// disturbances counts the events that justify one more delivery of the open records; taken is the count when the
-	// present holder took the partition.
-	disturbances, taken uint32
+	// present holder took the partition, untilStop the count when the subject was told to stop at the end of the run.
+	disturbances, taken, untilStop uint32
 	// settled: every position below it was terminal or has been judged; covered: every position below it is committed.
 	settled, covered int64
 	// named holds the offsets beyond committed that the metadata of the last accepted commit declares finished.

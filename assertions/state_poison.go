@@ -91,12 +91,13 @@ func (w *state) breakOff(by holder, at time.Duration) {
 	}
 }
 
-// stopPartitions notes which partitions were held, when the drain ended, by processes that had met an unreadable record
-// in another one.
+// stopPartitions notes what had disturbed partitions when the drain ended, and which of them were held by processes that
+// had met an unreadable record in another one.
 func (w *state) stopPartitions() {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {
 			p := &w.parts[topic][i]
+			p.untilStop = w.disturbed(p)
 			p.stopped = p.epoch > 0 && w.metOutside(p.held, p)
 		}
 	}
