@@ -86,7 +86,7 @@ func (r *run) standstill(now figures, given *allowance) time.Duration {
 	if r.lacksTopics(now) {
 		return r.lackingAfter()
 	}
-	return r.patience() + given.back()
+	return r.patience() + given.back() + given.startup(r.clock.Now())
 }
 
 // lackingAfter returns how long a subject that lacks a topic must stand still.
@@ -128,16 +128,34 @@ func (r *run) inGroup() time.Duration {
 	return r.explained()
 }
 
-// allowance is the time that the machine took from the subject. It is given back, up to the same amount again.
-// Otherwise a busy machine would leave open whether the subject was at fault.
+// allowance is the time that the machine took from the subject, and that its processes took to start. The first is given
+// back up to the same amount again: otherwise a busy machine would leave open whether the subject was at fault. The
+// second is given back up to the time in which one process must be ready: a process that ends and is started again, as
+// its contract says, stands still until then.
 type allowance struct {
 	live   *live
 	limit  time.Duration
 	before map[int16]time.Duration
+
+	ready   time.Duration
+	started []time.Duration
 }
 
 func (r *run) allow() *allowance {
-	return &allowance{live: r.live, limit: r.header.Expect.Patience, before: r.live.stalled()}
+	given := &allowance{live: r.live, limit: r.header.Expect.Patience, before: r.live.stalled(),
+		started: r.live.processes.startups(r.clock.Now())}
+	for instance := range given.started {
+		given.ready = max(given.ready, r.subject.ReadyLimit(instance))
+	}
+	return given
+}
+
+// startup returns the time since then that the processes of the instance which took longest took to get ready.
+func (a *allowance) startup(now time.Duration) (most time.Duration) {
+	for instance, taken := range a.live.processes.startups(now) {
+		most = max(most, taken-a.started[instance])
+	}
+	return min(most, a.ready)
 }
 
 // back returns the time since then during which the harness could not run, plus that of the instance that was

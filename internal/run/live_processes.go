@@ -31,6 +31,8 @@ type instanceView struct {
 	last string
 	// started: there was a process. fell: the latest ended without being asked to.
 	started, fell bool
+	// begun is when the latest process was started, starting the time that the earlier ones took to get ready or to end.
+	begun, starting time.Duration
 }
 
 func newProcesses(header *history.Header, log *eventLog) *processes {
@@ -98,17 +100,19 @@ func (p *processes) changed(event *history.Event) {
 	switch event.Kind {
 	case history.KindInstanceStarting:
 		state.Status, state.Run, state.Ready, view.last = reports.InstanceStarting, event.Run, 0, ""
-		view.started, view.fell = true, false
+		view.started, view.fell, view.begun = true, false, event.Time
 		text = "starts"
 		if event.Run > 0 {
 			text = "starts again"
 		}
 	case history.KindInstanceReady:
+		view.starting = view.startup(event.Time)
 		state.Status, state.Ready, text = reports.InstanceRunning, event.Time, "is ready"
 	case history.KindInstanceSignal:
 		kind, text = reports.EventFault, "was sent "+event.Text
 		view.signalled(event.Text)
 	case history.KindInstanceExited:
+		view.starting = view.startup(event.Time)
 		text, view.fell = view.exited(event), !event.Flags.Has(history.Expected)
 	case history.KindSubjectError:
 		state.Errors++
@@ -138,6 +142,25 @@ func (p *processes) allFell() bool {
 		some = some || view.fell
 	}
 	return some
+}
+
+// startup returns the time that the processes of the instance have taken by now to get ready, or to end before.
+func (v *instanceView) startup(now time.Duration) time.Duration {
+	if v.state.Ready > 0 || !v.state.Status.Up() {
+		return v.starting
+	}
+	return v.starting + now - v.begun
+}
+
+// startups returns that time for each instance.
+func (p *processes) startups(now time.Duration) []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	taken := make([]time.Duration, len(p.instances))
+	for number := range p.instances {
+		taken[number] = p.instances[number].startup(now)
+	}
+	return taken
 }
 
 // signalled notes that the process was sent a signal, or is about to be.

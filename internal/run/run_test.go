@@ -291,7 +291,7 @@ func TestPatience(t *testing.T) {
 }
 
 func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
-	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}},
+	r := &run{header: history.Header{Expect: history.Expect{Patience: 10 * time.Second}}, clock: history.NewClock(),
 		live: newLive(discard{}, &history.Header{Consumers: make([]history.Consumer, 1)})}
 	stall := func(instance int16, lasted time.Duration) {
 		event := history.New(history.KindStall, time.Second)
@@ -314,6 +314,43 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 	back(3*time.Second, "another instance stood still, for less than the first")
 	stall(1, 40*time.Second)
 	back(10*time.Second, "as much again, and no more")
+}
+
+// A process that is started again in the drain stands still until it is ready. A loop of processes that end before they
+// are gets no more time than one start may take.
+func TestADrainGivesBackWhatStartsTook(t *testing.T) {
+	live := newLive(discard{}, &history.Header{Instances: 2, Consumers: make([]history.Consumer, 1)})
+	process := uint16(0)
+	note := func(at time.Duration, kind history.Kind, instance int16) {
+		if kind == history.KindInstanceStarting {
+			process++
+		}
+		event := history.New(kind, at*time.Second)
+		event.Instance, event.Run = instance, process
+		live.Record(event)
+	}
+	note(1, history.KindInstanceStarting, 0)
+	note(4, history.KindInstanceReady, 0)
+	given := allowance{live: live, ready: 20 * time.Second, started: live.processes.startups(9 * time.Second)}
+	want := func(now, want time.Duration, when string) {
+		t.Helper()
+		if got := given.startup(now * time.Second); got != want*time.Second {
+			t.Errorf("%s: %v back, want %v", when, got, want*time.Second)
+		}
+	}
+	want(9, 0, "it was ready before the drain")
+	note(10, history.KindInstanceExited, 0)
+	want(11, 0, "nothing is started yet")
+	note(11, history.KindInstanceStarting, 0)
+	want(14, 3, "it starts")
+	note(16, history.KindInstanceReady, 0)
+	want(30, 5, "it is ready")
+	note(30, history.KindInstanceStarting, 1)
+	want(37, 7, "another takes longer")
+	note(39, history.KindInstanceExited, 1)
+	note(40, history.KindInstanceStarting, 1)
+	want(45, 14, "it ended before it was ready, and starts once more")
+	want(99, 20, "as much as one start may take, and no more")
 }
 
 // Movement is not standing still: promised attempts until they are answered, records that are finished, commits.
