@@ -399,6 +399,7 @@ func strangersBugs() map[string][]plantedInStranger {
 		"frameworks/telegraf/subjects/batch.yaml": {
 			{"", "transient-downstream", ""},
 			{"buffer-overflows", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
+			{"refused-dropped", "transient-downstream", "no-loss: lost"},
 		},
 		"frameworks/flink/subject.yaml": {
 			{"", alone("dlq-publish-failure"), ""},
@@ -411,7 +412,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"", "../one-is-killed", ""},
 			{"own-sink", alone("dlq-publish-failure"), "no-loss: stalled"},
 		},
-		"frameworks/fastapi/subject.yaml": {{"", "dlq-publish-failure", ""}},
+		"frameworks/fastapi/subject.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"error-logged", "dlq-publish-failure", "no-loss: lost"},
+		},
 		"frameworks/vertx/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"auto-commit", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
