@@ -72,11 +72,6 @@ func bulkCases() []testCase {
 			func(b *builder) history.Source {
 				return b.begin().send(0).send(1).bulk(rejected, 0, 1).letter(0).commit(2).drain().done()
 			}},
-		{"it fails and is committed, without a dead-letter topic", []string{"commit-past-unfinished", "lost"},
-			func(b *builder) history.Source {
-				b.withoutLetters()
-				return b.begin().send(0).send(1).bulk(fails, 0, 1).bulk(fails, 0, 1).commit(2).drain().done()
-			}},
 		{"it fails as often as promised and is given up, without a dead-letter topic", nil,
 			func(b *builder) history.Source {
 				b.withoutLetters()

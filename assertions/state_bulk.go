@@ -70,13 +70,6 @@ func (w *state) refuseCall(t *transaction) {
 	}
 }
 
-// mayGiveUp reports whether a refusal of several records may be the last that the process does about one of them: there
-// is no dead-letter topic, and the refusal is final or the record was attempted as often as promised.
-func (w *state) mayGiveUp(r *record, a *attempt) bool {
-	final := !a.gone && w.classes[a.outcome] != classRetryable
-	return w.givesUp() && (final || w.contract.MaxAttempts > 0 && int(r.attempts) >= w.contract.MaxAttempts)
-}
-
 // leaveOpen makes the record's attempt in the call say nothing about it.
 func (w *state) leaveOpen(t *transaction, number int32) {
 	r, one := w.record(number), t.tried[number]
@@ -84,7 +77,7 @@ func (w *state) leaveOpen(t *transaction, number int32) {
 		return
 	}
 	for i := range t.ends {
-		if a := &t.ends[i]; a.number == number && w.mayGiveUp(r, a) {
+		if a := &t.ends[i]; a.number == number && w.givesUp() {
 			w.finished(r, a.end)
 		}
 	}

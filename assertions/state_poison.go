@@ -91,8 +91,8 @@ func (w *state) breakOff(by holder, at time.Duration) {
 	}
 }
 
-// stopPartitions notes what had disturbed partitions when the drain ended, and which of them were held by processes that
-// had met an unreadable record in another one.
+// stopPartitions notes what had disturbed the partitions when the drain ended, and which of them were held by processes
+// that had met an unreadable record in another one.
 func (w *state) stopPartitions() {
 	for topic := range w.parts {
 		for i := range w.parts[topic] {

@@ -71,7 +71,8 @@ func causeFacts(v *assertions.Verdict, commands ...document.KeyValue) []document
 		return nil
 	}
 	root := v.Roots[0]
-	out := append([]document.KeyValue{fact("Likely cause", cause(root.Invariant, root.Anomaly, root.Summary), "")}, commands...)
+	likely := cause(root.Invariant, root.Anomaly, root.Summary)
+	out := append([]document.KeyValue{fact("Likely cause", likely, "")}, commands...)
 	return known(append(out, command("Trace", text(root.Command)),
 		document.KeyValue{Key: "Leads to", Value: document.Lines(follow(root)...)},
 		document.KeyValue{Key: "Docs", Value: page(root.Invariant, root.Anomaly)})...)

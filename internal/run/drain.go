@@ -128,10 +128,10 @@ func (r *run) inGroup() time.Duration {
 	return r.explained()
 }
 
-// allowance is the time that the machine took from the subject, and that its processes took to start. The first is given
-// back up to the same amount again: otherwise a busy machine would leave open whether the subject was at fault. The
-// second is given back up to the time in which one process must be ready: a process that ends and is started again, as
-// its contract says, stands still until then.
+// allowance is the time that the machine took from the subject, and that its processes took to start. The first is
+// given back up to the same amount again: otherwise a busy machine would leave open whether the subject was at fault.
+// The second is given back up to the time in which one process must be ready: a process that ends and is started again,
+// as its contract says, stands still until then.
 type allowance struct {
 	live   *live
 	limit  time.Duration

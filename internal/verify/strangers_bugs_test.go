@@ -399,7 +399,6 @@ func strangersBugs() map[string][]plantedInStranger {
 		"frameworks/telegraf/subjects/batch.yaml": {
 			{"", "transient-downstream", ""},
 			{"buffer-overflows", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
-			{"refused-dropped", "transient-downstream", "no-loss: lost"},
 		},
 		"frameworks/flink/subject.yaml": {
 			{"", alone("dlq-publish-failure"), ""},
