@@ -2,14 +2,17 @@ package history
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Contract is what the subject promises (see docs/subjects.md); invariants hold a subject to its own contract.
 type Contract struct {
-	// MaxAttempts is the number of executions of a retryable record, the first included; 0 = unlimited.
+	// MaxAttempts is the number of executions of a retryable record, the first included; 0 = no number is promised.
 	MaxAttempts int `json:"max_attempts"`
+	// Unlimited promises that a retryable record is executed until it succeeds, however often. MaxAttempts is then 0.
+	Unlimited bool `json:"unlimited,omitempty"`
 	// Calls is the largest number of calls that a client makes by itself within one attempt, sooner than Backoff.Initial
 	// after a failure; 0 or 1: each call is an attempt.
 	Calls int `json:"calls,omitempty"`
@@ -267,6 +270,21 @@ const (
 // generous is the factor by which a record may exceed its promised number of attempts before further attempts count
 // as an endless loop. Redeliveries and copies that a disruption justifies have attempts of their own.
 const generous = 8
+
+// LeastAttempts is the number of executions, all of them retryable failures, before which no record may be given up;
+// 0 = no number is promised.
+func (c *Contract) LeastAttempts() int {
+	if c.Unlimited {
+		return math.MaxInt
+	}
+	return c.MaxAttempts
+}
+
+// NeverEnds reports whether a record whose attempts all have the outcome never comes to its end.
+func (c *Contract) NeverEnds(outcome Outcome) bool {
+	again := slices.Contains(c.Retryable, outcome)
+	return c.Unlimited && again || c.ExitsExhausted && (again || slices.Contains(c.Permanent, outcome))
+}
 
 // MayCrash reports whether a process may end by itself. A supervisor then starts it again.
 func (c *Contract) MayCrash() bool {

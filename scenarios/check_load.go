@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dlqbench/dlqbench/consumer"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -117,7 +118,7 @@ func (c *checker) checkOutcomes() {
 			"/workload/outcomes/"+name+"/retry_after", "retry_after goes with rate_limited only")
 		c.checkFailures(name, failing)
 	}
-	c.checkExhausted()
+	c.checkLasting()
 	// HTTP's Retry-After counts seconds (RFC 9110, 10.2.3).
 	const path = "/workload/outcomes/rate_limited/retry_after"
 	if wait := outcomes.RateLimited.RetryAfter.D(); c.has(path) && (wait < time.Second || wait%time.Second != 0) {
@@ -143,15 +144,34 @@ func (c *checker) checkFailures(name string, failing Failing) {
 		reference.MaxRetries)
 }
 
-// checkExhausted refuses records that fail for ever where each ends the process that has it.
-func (c *checker) checkExhausted() {
-	reference, outcomes := c.s.Subject.Reference, c.s.Workload.Outcomes
-	if reference == nil || reference.OnExhausted != consumer.ExhaustedExit || !c.allSound("/workload/outcomes") {
+// checkLasting refuses records that always fail, where the subject tries them for ever, or ends at them each time.
+func (c *checker) checkLasting() {
+	var contract history.Contract
+	switch reference := c.s.Subject.Reference; {
+	case c.file != nil:
+		contract, _ = c.file.HistoryContract() // what is wrong with it is told by its own check
+	case reference != nil:
+		contract = ReferenceContract(*reference)
+	}
+	if !c.allSound("/workload") {
 		return
 	}
-	for name, weight := range map[string]int{"exhausted": outcomes.Exhausted, "permanent": outcomes.Permanent} {
-		c.refuseIf(weight > 0, "/workload/outcomes/"+name, "with on_exhausted: exit a record that always fails ends each "+
-			"process that gets it, for ever: use transient with more failures than max_retries")
+	of := c.s.Workload.Outcomes
+	weights := map[string]int{"exhausted": of.Exhausted, "permanent": of.Permanent, "logical": of.Logical}
+	for name, answer := range lasting() {
+		if !contract.NeverEnds(answer) {
+			continue
+		}
+		why := "by its contract (attempts: {max: unlimited}) the subject tries a record for ever that always fails so: " +
+			"leave it out"
+		if contract.ExitsExhausted {
+			why = "with on_exhausted: exit a record that always fails ends each process that gets it, for ever: use " +
+				"transient with more failures than it has attempts"
+		}
+		c.refuseIf(weights[name] > 0, "/workload/outcomes/"+name, "%s", why)
+		for i, one := range c.s.Workload.Failing {
+			c.refuseIf(one.Outcome == name, fmt.Sprintf("/workload/failing/%d/outcome", i), "%s", why)
+		}
 	}
 }
 

@@ -223,6 +223,8 @@ func (c *checker) checkShareGroup(contract ContractSpec) {
 			contract.OffsetMetadata != ""},
 		{"isolation", "in a share group no record waits behind another, so there is no isolation to promise",
 			contract.Isolation.Share() > 0},
+		{"attempts/max", "a broker gives a record up after group.share.delivery.count.limit deliveries, so none is tried " +
+			"without a limit", contract.Attempts.Max == Unlimited},
 		{"backoff/initial", "the broker decides when a released record comes back, so no wait can be promised", redelivery &&
 			contract.Backoff.Initial > 0},
 	} {
@@ -255,6 +257,8 @@ func (c *checker) checkEnvelope(dlq DLQSpec) {
 // dead-letter topic for it and still holds it.
 func (c *checker) checkExits(contract ContractSpec) {
 	const path = "/contract/on_exhausted"
+	c.refuseIf(contract.Attempts.Max == Unlimited && contract.OnExhausted != "", path,
+		"with attempts: {max: unlimited} a record is tried until it succeeds: leave on_exhausted out")
 	if contract.OnExhausted == consumer.ExhaustedExit {
 		switch {
 		case contract.DLQ.Enabled:

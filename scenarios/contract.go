@@ -122,7 +122,8 @@ func (c ContractSpec) Contract() (history.Contract, error) { return c.contract(u
 // contract is Contract where these are the answers.
 func (c ContractSpec) contract(answers []classed) (history.Contract, error) {
 	contract := history.Contract{
-		MaxAttempts: c.Attempts.Max, Calls: c.Attempts.Calls, Counter: history.Counter(c.Attempts.Counter),
+		MaxAttempts: max(int(c.Attempts.Max), 0), Unlimited: c.Attempts.Max == Unlimited, Calls: c.Attempts.Calls,
+		Counter:            history.Counter(c.Attempts.Counter),
 		GroupType:          history.GroupType(c.GroupType),
 		LogicalDeadLetters: c.Logical == LogicalDeadLetter, LogicalEither: c.Logical == "",
 		Ordering: history.Ordering(c.Ordering), Retry: history.Retry(c.Retry),

@@ -42,7 +42,7 @@ func ParseForSubject(name string, data []byte, sets []string, subject string) (*
 	}
 	if subject != "" {
 		d.replaceSubject(subject)
-		d.fitThresholds(name, subject)
+		d.fit(name, subject)
 	}
 	scenario := defaultScenario()
 	if err := d.decode(scenarioSchema, &scenario); err != nil {

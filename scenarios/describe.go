@@ -180,7 +180,10 @@ func (s *SubjectFile) records() (sentences []string) {
 
 func promises(c history.Contract, answers []classed) []string {
 	attempts := "A record that fails for a while is tried any number of times."
-	if c.MaxAttempts > 0 {
+	switch {
+	case c.Unlimited:
+		attempts = "A record that fails for a while is tried until it succeeds, and is never given up before."
+	case c.MaxAttempts > 0:
 		attempts = fmt.Sprintf("A record that keeps failing is tried %d times in all, the first included.", c.MaxAttempts)
 	}
 	if c.Calls > 1 {

@@ -94,24 +94,49 @@ var (
 	onLetters = regexp.MustCompile(`\.dead_lettered\b`)
 )
 
-// fitThresholds takes those thresholds out of a shipped scenario that are on what the subject's contract does not have:
-// calls, or dead letters. They were written for the reference consumer. Thresholds that the user sets stay.
-func (d *document) fitThresholds(name, subject string) {
+// fit takes out of a shipped scenario, which was written for the reference consumer, what does not go with the
+// subject's contract: thresholds on what it does not have, which are calls or dead letters, and records that would
+// never come to their end. What the user sets stays.
+func (d *document) fit(name, subject string) {
 	if _, shipped := Shipped(name); !shipped || d.root == nil {
-		return
-	}
-	list := d.root.get("/expect/thresholds")
-	if list == nil || list.kind != listNode {
 		return
 	}
 	file, err := LoadSubject(subject)
 	if err != nil {
 		return // the check of the scenario says so
 	}
-	list.items = slices.DeleteFunc(list.items, func(one *node) bool {
+	contract, err := file.HistoryContract()
+	if err != nil {
+		return
+	}
+	d.root.get("/expect/thresholds").take(func(one *node) bool {
 		return one.at.file == name && (file.Observe == ObserveWire && onCalls.MatchString(one.text) ||
 			!file.Contract.DLQ.Enabled && onLetters.MatchString(one.text))
 	})
+	outcomes := d.root.get("/workload/outcomes")
+	for outcome, answer := range lasting() {
+		if weight := outcomes.get("/" + outcome); weight != nil && weight.at.file == name && contract.NeverEnds(answer) {
+			outcomes.drop(outcome)
+		}
+	}
+	d.root.get("/workload/failing").take(func(one *node) bool {
+		outcome := cmp.Or(one.get("/outcome"), &node{})
+		answer, lasts := lasting()[outcome.text]
+		return outcome.at.file == name && lasts && contract.NeverEnds(answer)
+	})
+}
+
+// lasting are the outcomes of records that fail at every attempt, and the answers that they get.
+func lasting() map[string]history.Outcome {
+	return map[string]history.Outcome{"exhausted": history.OutcomeTransient, "permanent": history.OutcomePermanent,
+		"logical": history.OutcomeLogical}
+}
+
+// take removes entries from a list.
+func (n *node) take(which func(*node) bool) {
+	if n != nil {
+		n.items = slices.DeleteFunc(n.items, which)
+	}
 }
 
 // unfitKind says why no other subject can take the place of the scenario's own; "" if one can.

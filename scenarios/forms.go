@@ -83,6 +83,37 @@ func (Failing) SchemaText() string {
 	}`
 }
 
+// unlimitedText is how Unlimited is written.
+const unlimitedText = "unlimited"
+
+// UnmarshalJSON reads a number, or the word unlimited.
+func (l *AttemptLimit) UnmarshalJSON(data []byte) error {
+	if string(data) == strconv.Quote(unlimitedText) {
+		*l = Unlimited
+		return nil
+	}
+	return json.Unmarshal(data, (*int)(l))
+}
+
+// MarshalJSON writes it as it is read.
+func (l AttemptLimit) MarshalJSON() ([]byte, error) {
+	if l == Unlimited {
+		return json.Marshal(unlimitedText)
+	}
+	return json.Marshal(int(l))
+}
+
+// SchemaText is the JSON Schema of both written forms.
+func (AttemptLimit) SchemaText() string {
+	return `{
+		"description": "A number of executions, 0 for no promise; or unlimited: a record is executed until it succeeds.",
+		"oneOf": [
+			{"type": "integer", "minimum": 0},
+			{"type": "string", "enum": ["` + unlimitedText + `"]}
+		]
+	}`
+}
+
 // UnmarshalJSON reads a list, or one comma-joined text.
 func (l *TextList) UnmarshalJSON(data []byte) error {
 	var one string

@@ -186,12 +186,18 @@ const (
 // AttemptsSpec promises Max executions, the first included (0, the default: no promise); Counter is memory, header,
 // store or delivery (the delivery count of a share group).
 type AttemptsSpec struct {
-	Max int `json:"max,omitempty" jsonschema:"minimum=0"`
+	Max AttemptLimit `json:"max,omitempty"`
 	// Calls is how often the client of the downstream may call within one attempt, where it repeats a call by itself:
 	// sooner than backoff.initial after a failure. Default 1.
 	Calls   int    `json:"calls,omitempty" jsonschema:"minimum=1,maximum=20"`
 	Counter string `json:"counter,omitempty" jsonschema:"enum=memory,enum=header,enum=store,enum=delivery"`
 }
+
+// AttemptLimit is a number of executions, 0 for no promise, or Unlimited.
+type AttemptLimit int
+
+// Unlimited promises that a retryable record is executed until it succeeds, and never given up before.
+const Unlimited AttemptLimit = -1
 
 // BackoffSpec promises the waits between attempts; without Initial nothing is promised.
 type BackoffSpec struct {

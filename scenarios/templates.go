@@ -256,7 +256,7 @@ func (s *SubjectFile) usualRetryTopics(input string) string {
 	if s.Contract.Retry != string(history.RetryTopics) {
 		return ""
 	}
-	return strings.Join(consumer.RetryTopicNames(input, s.Contract.Attempts.Max), ",")
+	return strings.Join(consumer.RetryTopicNames(input, int(s.Contract.Attempts.Max)), ",")
 }
 
 func renderText(text string, values Values) (string, error) {
