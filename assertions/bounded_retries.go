@@ -31,7 +31,7 @@ func boundedRetriesInvariant() Invariant {
 			"reported only when none can have been missed",
 		Cause: "Retries and attempts are confused, which is off by one. The count is kept where every redelivery " +
 			"clears it. The retry sits outside the dead-letter middleware and never runs.",
-		Contract: "attempts: {max: 3}, with your number",
+		Contract: "attempts: {max: 3}, with your number, or {max: unlimited}",
 		Scenario: "records that fail and are tried again (transient-downstream)",
 		Anomalies: []AnomalyNote{
 			{"over-retried", "one series has more attempts than promised", []string{
@@ -57,7 +57,7 @@ func boundedRetriesInvariant() Invariant {
 		},
 		of: "series",
 		needs: []precondition{seesAttempts("attempts"), {
-			func(w *state) bool { return w.contract.MaxAttempts != 0 }, Unpromised,
+			func(w *state) bool { return w.contract.LeastAttempts() != 0 }, Unpromised,
 			"the contract names no number of attempts",
 		}},
 		check:    func(r *report) checker { return &boundedRetries{report: r, over: map[int32]overrun{}} },
@@ -103,6 +103,9 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	}
 	r := c.w.record(a.number)
 	limit := c.w.contract.MaxAttempts
+	if c.w.contract.Unlimited {
+		return
+	}
 	if c.w.share {
 		limit = c.w.limitOfShared(a.number, r)
 	} else if !c.w.memory {
@@ -150,9 +153,9 @@ func (c *boundedRetries) judgeLetter(one *write) {
 	if c.w.memory && one.hops == 1 && one.sameDelivery {
 		made = one.inRun
 	}
-	if int(made) < c.w.contract.MaxAttempts {
+	if least := c.w.contract.LeastAttempts(); int(made) < least {
 		c.under = append(c.under, shortfall{one.record, one.by.instance, made, c.w.triedSince(one), one.at,
-			c.w.rushed(one, c.w.contract.MaxAttempts), one.mark()})
+			c.w.rushed(one, least), one.mark()})
 	}
 }
 
@@ -165,8 +168,7 @@ func (c *boundedRetries) finish() Result {
 			continue
 		}
 		c.saw("under-retried", c.w.about(one.number, 0, one.at, func() string {
-			return fmt.Sprintf("dead-lettered after %s; the contract promises %d attempts", retryable(int(one.attempts)),
-				c.w.contract.MaxAttempts)
+			return fmt.Sprintf("dead-lettered after %s; the contract promises %s", retryable(int(one.attempts)), c.w.tries())
 		}, one.asked))
 	}
 	if !c.w.contract.HasDLQ() {
@@ -212,7 +214,7 @@ func (c *boundedRetries) judgeGivenUp() {
 		p := &c.w.passes[i]
 		r := c.w.stateOf(p)
 		if !p.accepted || r.exempt() || r.several() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable ||
-			int(r.attempts) >= c.w.contract.MaxAttempts {
+			int(r.attempts) >= c.w.contract.LeastAttempts() {
 			continue
 		}
 		if why, hidden := c.w.answersHidden(p.number, r.held.instance, r.born.At(), p.at); hidden || r.lastStart.At() > p.at {
@@ -222,10 +224,17 @@ func (c *boundedRetries) judgeGivenUp() {
 			continue
 		}
 		c.saw("under-retried", c.w.about(p.number, 0, p.at, func() string {
-			return fmt.Sprintf("given up after %s; the contract promises %d attempts", retryable(int(r.attempts)),
-				c.w.contract.MaxAttempts)
+			return fmt.Sprintf("given up after %s; the contract promises %s", retryable(int(r.attempts)), c.w.tries())
 		}, moment{history.KindCommitRequest, p.at}))
 	}
+}
+
+// tries says how often a record is attempted that keeps failing.
+func (w *state) tries() string {
+	if w.contract.Unlimited {
+		return "to try until it succeeds"
+	}
+	return units.Plural(int64(w.contract.MaxAttempts), "attempt", "attempts")
 }
 
 func retryable(failures int) string {

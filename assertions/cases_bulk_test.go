@@ -72,6 +72,26 @@ func bulkCases() []testCase {
 			func(b *builder) history.Source {
 				return b.begin().send(0).send(1).bulk(rejected, 0, 1).letter(0).commit(2).drain().done()
 			}},
+		{"it fails and is committed, without a dead-letter topic", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.withoutLetters()
+				return b.begin().send(0).send(1).bulk(fails, 0, 1).bulk(fails, 0, 1).commit(2).drain().done()
+			}},
+		{"its client left and commits, without a dead-letter topic", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				b.withoutLetters()
+				b.begin().send(0).send(1).left(func() { b.bulk(rejected, 0, 1) })
+				return b.commit(2).drain().done()
+			}},
+		{"its records fail alone after it, as often as promised with it, without a dead-letter topic", nil,
+			func(b *builder) history.Source {
+				b.withoutLetters()
+				b.begin().send(0).send(1).bulk(fails, 0, 1)
+				for number := range int32(2) {
+					b.attempt(number, fails).wait(b.h.Contract().Backoff.Wait(2)+5*ms).attempt(number, fails)
+				}
+				return b.commit(2).drain().done()
+			}},
 		{"it fails as often as promised and is given up, without a dead-letter topic", nil,
 			func(b *builder) history.Source {
 				b.withoutLetters()

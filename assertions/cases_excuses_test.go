@@ -11,7 +11,8 @@ import (
 )
 
 func excuseCases() []testCase {
-	return slices.Concat(effectExcuses(), endingExcuses(), byTimeCases(), unlimitedCases(), replayExcuses(), letterExcuses())
+	return slices.Concat(effectExcuses(), endingExcuses(), byTimeCases(), unnumberedCases(),
+		neverGivesUpCases(), replayExcuses(), letterExcuses())
 }
 
 func effectExcuses() []testCase {
@@ -126,31 +127,85 @@ func endsAfterAnother(b *builder) history.Source {
 	return b.as(1, 0).up().assign(0, 1, 2, 3).signal("TERM").exit(0).sealed()
 }
 
-// unlimitedCases are of subjects without a dead-letter topic that promise no number of attempts: after any attempt they
+// unnumberedCases are of subjects without a dead-letter topic that promise no number of attempts: after any attempt they
 // may have given the record up, but not before the first.
-func unlimitedCases() []testCase {
-	unlimited := func(b *builder) *builder {
+func unnumberedCases() []testCase {
+	unnumbered := func(b *builder) *builder {
 		b.withoutLetters().h.Contract().MaxAttempts = 0
 		return b.begin().send(0)
 	}
 	return []testCase{
 		{"committed after an attempt that failed", nil, func(b *builder) history.Source {
-			return unlimited(b).fails(0, 1).commit(1).drain().done()
+			return unnumbered(b).fails(0, 1).commit(1).drain().done()
 		}},
 		{"committed before the first attempt, which then fails", []string{"commit-past-unfinished"},
 			func(b *builder) history.Source {
-				return unlimited(b).commit(1).wait(100*ms).fails(0, 1).drain().done()
+				return unnumbered(b).commit(1).wait(100*ms).fails(0, 1).drain().done()
 			}},
 		{"committed before the first attempt that has its id", nil, func(b *builder) history.Source {
-			unlimited(b).end(b.start(history.None), history.None, history.OutcomeUnknownID)
+			unnumbered(b).end(b.start(history.None), history.None, history.OutcomeUnknownID)
 			return b.commit(1).wait(100*ms).fails(0, 1).drain().done()
 		}},
 		{"committed before the first attempt, while the way to the downstream is broken", nil,
 			func(b *builder) history.Source {
 				f := b.fault("network", "downstream", "downstream resets its connections")
-				unlimited(b).breaks(f).commit(1).wait(100 * ms).heals(f)
+				unnumbered(b).breaks(f).commit(1).wait(100 * ms).heals(f)
 				return b.fails(0, 1).drain().done()
 			}},
+	}
+}
+
+// neverGivesUpCases are of subjects that promise to try a record until it succeeds.
+func neverGivesUpCases() []testCase {
+	never := func(b *builder) *builder {
+		b.h.Contract().MaxAttempts, b.h.Contract().Unlimited = 0, true
+		return b.begin().send(0)
+	}
+	without := func(b *builder) *builder { return never(b.withoutLetters()) }
+	const fails, rejected = history.OutcomeTransient, history.OutcomePermanent
+	return []testCase{
+		{"it never gives up, and commits after a failure", []string{"commit-past-unfinished", "lost", "under-retried"},
+			func(b *builder) history.Source { return without(b).fails(0, 1).commit(1).drain().done() }},
+		{"it never gives up, and commits after a call that is no longer waited for",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				without(b).left(func() { b.attempt(0, history.OutcomeTimeout) })
+				return b.commit(1).drain().done()
+			}},
+		{"it never gives up, and succeeds at the twelfth attempt", nil, func(b *builder) history.Source {
+			return without(b).fails(0, 11).wait(b.h.Contract().Backoff.Wait(11) + 5*ms).success(0).commit(1).drain().done()
+		}},
+		{"it never gives up, but for a record that is refused for good", nil, func(b *builder) history.Source {
+			return without(b).attempt(0, rejected).commit(1).drain().done()
+		}},
+		{"it never gives up, and commits after the link hid a call", nil, func(b *builder) history.Source {
+			f := b.fault("network", "downstream", "downstream resets its connections")
+			return without(b).fails(0, 1).breaks(f).commit(1).wait(100 * ms).heals(f).drain().done()
+		}},
+		{"it never gives up, and dead-letters the record after three failures", []string{"under-retried"},
+			func(b *builder) history.Source { return never(b).fails(0, 3).letter(0).commit(1).drain().done() }},
+		{"it never gives up, and dead-letters the record at once", []string{"premature-dead-letter", "under-retried"},
+			func(b *builder) history.Source { return never(b).fails(0, 1).letter(0).commit(1).drain().done() }},
+		{"it never gives up, and dead-letters what is refused for good", nil, func(b *builder) history.Source {
+			return never(b).attempt(0, rejected).letter(0).commit(1).drain().done()
+		}},
+		{"it never gives up, and commits after a call for several records", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				return without(b).send(1).bulk(fails, 0, 1).bulk(fails, 0, 1).commit(2).drain().done()
+			}},
+		{"it never gives up, and such a call is refused for good", nil, func(b *builder) history.Source {
+			return without(b).send(1).bulk(rejected, 0, 1).commit(2).drain().done()
+		}},
+	}
+}
+
+// A stop is no reason to dead-letter a record that is to be tried until it succeeds.
+func TestAStopCutsNoUnlimitedAttemptsShort(t *testing.T) {
+	b := newBuilder()
+	b.h.Contract().MaxAttempts, b.h.Contract().Unlimited = 0, true
+	b.begin().send(0).fails(0, 2).signal("TERM").letter(0).commit(1).exit(0)
+	v := judged(t, b.as(0, 1).up().drain().done())
+	if got := resultOf(t, v, "graceful-stop"); got.Status != Fail || got.Anomalies[0].Name != "premature-dead-letter" {
+		t.Errorf("graceful-stop: %s %v", got.Status, got.Anomalies)
 	}
 }
 

@@ -830,6 +830,10 @@ func endlessCases() map[string]struct {
 			tries(b, 1, 120)
 			drains(b)
 		}, ""},
+		"it is to be tried until it succeeds": {func(b *builder) {
+			b.h.Contract().Unlimited = true
+			tries(drains(b), 1, 120)
+		}, "was tried 120 times and still was in the drain, and no attempt was the last"},
 		"a number is promised": {func(b *builder) {
 			b.h.Contract().MaxAttempts = 3
 			tries(drains(b.sendTo(2, 1, 1)), 1, 120)

@@ -191,7 +191,7 @@ func (c *classification) judgeLetter(one *write) {
 		c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, c.lettered(one, func() string {
 			return " without a single attempt"
 		}), asked)
-		c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, c.w.contract.MaxAttempts)
+		c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, c.w.contract.LeastAttempts())
 	case answered && class == classSuccess && one.sameDelivery:
 		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, c.lettered(one, func() string {
 			return fmt.Sprintf(" %s after it had succeeded", units.Text(at-b.end))
@@ -223,7 +223,7 @@ func (c *classification) judgePremature(one *write, asked moment) {
 	if c.w.record(one.record).several() {
 		return // one copy may have been attempted before the next was written back
 	}
-	limit := c.w.contract.MaxAttempts
+	limit := c.w.contract.LeastAttempts()
 	if limit == 0 || int(one.attempts) >= limit || c.w.enough(one) {
 		return
 	}
@@ -233,11 +233,19 @@ func (c *classification) judgePremature(one *write, asked moment) {
 	}
 	c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, c.lettered(one, func() string {
 		if stopping {
-			return fmt.Sprintf(" after %d of %d attempts, while its instance was stopping", attempts, limit)
+			return c.w.outOf(attempts) + ", while its instance was stopping"
 		}
-		return fmt.Sprintf(" after %d of %d attempts, though its failure was retryable", attempts, limit)
+		return c.w.outOf(attempts) + ", though its failure was retryable"
 	}), asked)
 	c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, limit)
+}
+
+// outOf says after how many of the promised attempts something happened.
+func (w *state) outOf(attempts uint16) string {
+	if w.contract.Unlimited {
+		return " after " + units.Plural(int64(attempts), "attempt", "attempts")
+	}
+	return fmt.Sprintf(" after %d of %d attempts", attempts, w.contract.MaxAttempts)
 }
 
 func (c *classification) finish() Result {

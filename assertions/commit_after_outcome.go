@@ -332,7 +332,7 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	if w.contract.HasDLQ() {
 		return false
 	}
-	if attempts > 0 && w.contract.MaxAttempts == 0 || attempts == 0 && w.anonymous() {
+	if attempts > 0 && w.contract.LeastAttempts() == 0 || attempts == 0 && w.anonymous() {
 		return true
 	}
 	if attempts > 0 {

@@ -128,7 +128,7 @@ func (c *gracefulStop) stopOf(by holder) *stop {
 
 // judgeLetter notes a record with attempts left that a stopping process dead-letters.
 func (c *gracefulStop) judgeLetter(one *write) {
-	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.MaxAttempts
+	r, s, limit := c.w.record(one.record), c.stopOf(one.by), c.w.contract.LeastAttempts()
 	b := &one.before
 	if s == nil || r.exempt() || r.several() || limit == 0 || int(one.attempts) >= limit ||
 		c.w.enough(one) || c.w.perhapsUnread(one.at) || !b.any || !b.ended || c.w.classes[b.outcome] != classRetryable {
@@ -140,7 +140,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born.At(), to: at,
 		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, one.mark()},
 		say: func() string {
-			return fmt.Sprintf("dead-lettered after %d of %d attempts, %s after instance %d was told to stop", attempts, limit,
+			return fmt.Sprintf("dead-lettered%s, %s after instance %d was told to stop", c.w.outOf(attempts),
 				units.Text(at-asked), instance)
 		},
 	})

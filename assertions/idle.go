@@ -275,7 +275,7 @@ func (w *state) noLetterAtAll() (why, do string) {
 // subject's lanes waited for retries, and the remedy; "" otherwise.
 func (w *state) busyRetrying(f *faultState, handed *tally) (why, do string) {
 	if handed.before == never || handed.during > 0 || f.to-f.from < activityStep ||
-		!w.takesLonger(w.contract.MaxAttempts, (f.to-f.from)/2) {
+		!w.takesLonger(w.contract.LeastAttempts(), (f.to-f.from)/2) {
 		return "", ""
 	}
 	until := "to the end of the run"

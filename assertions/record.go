@@ -75,6 +75,9 @@ const (
 	traitAnswered
 	// traitEffect: the sink has had an effect of it.
 	traitEffect
+	// traitInCall: a call for several records that was refused was one of its attempts. The process may count that one or
+	// not.
+	traitInCall
 )
 
 // offset is that of a record in six bytes, which are enough for 2^48 records. The zero offset is none.

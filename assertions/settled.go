@@ -138,11 +138,13 @@ func (w *state) circling() string {
 	if w.contract.MaxAttempts > 0 || !w.contract.Endless(int32(r.attempts)) {
 		return ""
 	}
-	return fmt.Sprintf("record %d (%s offset %d) was tried %d times and still was in the drain, and the contract "+
-		"names no number of attempts, so it is unknown whether that would end; promise attempts: {max: 3}, with your "+
-		"number, or, where records are to be tried for ever, leave out those that fail for good "+
-		"(workload.outcomes.exhausted=0)",
-		most, w.partitionName(r.topic, r.partition), r.offset.at(), r.attempts)
+	unknown := "the contract names no number of attempts, so it is unknown whether that would end; promise attempts: " +
+		"{max: 3}, with your number, or attempts: {max: unlimited}, where records are tried until they succeed"
+	if w.contract.Unlimited {
+		unknown = "no attempt was the last; read what its calls were answered, and correct them or what answers"
+	}
+	return fmt.Sprintf("record %d (%s offset %d) was tried %d times and still was in the drain, and %s", most,
+		w.partitionName(r.topic, r.partition), r.offset.at(), r.attempts, unknown)
 }
 
 // stalledFor reports whether the harness or one of the instances could not run for so much of an interval that it is

@@ -251,7 +251,7 @@ func (w *state) admitsFewer(number int32) bool {
 	return r.has(markEnded) && w.classOfLast(r) == classRetryable &&
 		slices.ContainsFunc(w.foundOf.of(number), func(l *letter) bool {
 			claim := l.claim
-			return claim != nil && claim.Missing == "" && claim.Attempts >= 0 && int(claim.Attempts) < w.contract.MaxAttempts
+			return claim != nil && claim.Missing == "" && claim.Attempts >= 0 && int(claim.Attempts) < w.contract.LeastAttempts()
 		})
 }
 

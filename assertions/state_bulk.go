@@ -3,8 +3,8 @@ package assertions
 // State: calls for several records, which are transactions of the downstream stub. A call that is accepted answers for
 // each of its records. One that is refused does not say because of which of them, so its answer says nothing about
 // any: none comes to its end by it, and the next attempt begins a new series, because the process may count this one or
-// not. Without a dead-letter topic the process may give all of them up. A call for a single record is an attempt like
-// any other.
+// not. Without a dead-letter topic the process may give all of them up, if the answer is final or those were all the
+// attempts that it promises. A call for a single record is an attempt like any other.
 
 import "github.com/dlqbench/dlqbench/history"
 
@@ -70,14 +70,21 @@ func (w *state) refuseCall(t *transaction) {
 	}
 }
 
+// mayGiveUp reports whether the answer to a call for several records may be the last of the record's attempts.
+func (w *state) mayGiveUp(r *record, a *attempt) bool {
+	again := a.gone || w.classes[a.outcome] == classRetryable
+	return w.givesUp() && !(again && int(r.attempts) < w.contract.LeastAttempts())
+}
+
 // leaveOpen makes the record's attempt in the call say nothing about it.
 func (w *state) leaveOpen(t *transaction, number int32) {
 	r, one := w.record(number), t.tried[number]
 	if one.life != r.lives {
 		return
 	}
+	r.traits |= traitInCall
 	for i := range t.ends {
-		if a := &t.ends[i]; a.number == number && w.givesUp() {
+		if a := &t.ends[i]; a.number == number && w.mayGiveUp(r, a) {
 			w.finished(r, a.end)
 		}
 	}

@@ -486,7 +486,7 @@ func (w *state) concludeAlone(r *record, a *attempt) {
 // delivery in the same process continues that delivery's count.
 func (w *state) mayBeAttempt(a *attempt) int {
 	r := w.record(a.number)
-	if w.memory && (a.stray && a.by == r.held || a.life == r.lives && r.has(markMixed)) {
+	if w.memory && (a.stray && a.by == r.held || a.life == r.lives && (r.has(markMixed) || r.traits&traitInCall != 0)) {
 		return int(r.attempts)
 	}
 	return int(a.k)

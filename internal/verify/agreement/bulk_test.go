@@ -1,6 +1,7 @@
 package agreement
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/dlqbench/dlqbench/internal/verify/generate"
@@ -38,4 +39,21 @@ func TestCallsForSeveralRecordsAgree(t *testing.T) {
 	}
 	t.Logf("%d of %d decided; judged %v, compared %v, %v", all.Decided, all.Records, all.Correct, all.Compared,
 		all.Corrupted)
+}
+
+// TestRecordsGivenUpAfterRefusedCalls checks consumers that give up after a call for several records what they promise
+// to try until it succeeds. It is hardly ever drawn, so these are seeds of histories that show nothing else.
+func TestRecordsGivenUpAfterRefusedCalls(t *testing.T) {
+	all := NewReport()
+	for _, seed := range []uint64{528, 1024, 1191, 1940} {
+		only := slices.DeleteFunc(generate.BulkCorruptions(), func(one generate.Corruption) bool {
+			return one.Name != generate.GivenUpAfterRefusedCall
+		})
+		if err := all.other("records given up", generate.BulkWithoutLetters, only, generate.NewSeeded(seed)); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+		if all.Corrupted[generate.GivenUpAfterRefusedCall] == 0 {
+			t.Errorf("seed %d: not applied", seed)
+		}
+	}
 }

@@ -3,7 +3,7 @@ package generate
 // This file simulates a consumer whose calls are for several records. The downstream stub's answer is one for the whole
 // call or, where it answers by item, one for each record. A call that is refused as a whole says of none of its records
 // why, so the consumer does with them what it likes: it repeats the call, splits it, tries its records one by one, or
-// gives all of them up.
+// gives all of them up. Without a dead-letter topic it gives them up only when each had all of its attempts.
 //
 //	attempt ─▶ pending ─▶ flush ─▶ call ─▶ answered ─┬─▶ accepted: each record has its own answer
 //	                                                 └─▶ refused: repeat, split, one by one, give up
@@ -44,6 +44,16 @@ const (
 
 // Bulk makes a correct history of a consumer whose calls are for several records.
 func Bulk(c Choices) *History { return bulkSimulation(c).run() }
+
+// BulkWithoutLetters makes one of a consumer that has no dead-letter topic, keeps no order, and gives records up soon:
+// calls count as attempts, of which there are one or two.
+func BulkWithoutLetters(choices Choices) *History {
+	s := bulkSimulation(choices)
+	c := s.contract()
+	c.DeadLetters, c.Envelope, c.Poison, s.h.Header.Replay = false, "", "", false
+	c.Ordering, c.MaxAttempts, s.bulk.counts = history.OrderingNone, 1+c.MaxAttempts%2, countsOn
+	return s.run()
+}
 
 // BulkEffects does so for one that leaves an effect in a sink with each success.
 func BulkEffects(c Choices) *History {
@@ -361,13 +371,16 @@ func (g *group) refused(outcome history.Outcome, told time.Duration) {
 		return
 	}
 	choice := p.Intn(4)
+	if !g.contract().HasDLQ() && g.mayGiveUp(outcome) && chance(p, 2) {
+		choice = 3 // otherwise hardly ever
+	}
 	switch {
 	case choice == 0 && g.rounds < mostRounds:
 		p.after(time.Duration(p.Intn(150))*ms, func() { g.again(g.works, nil) })
 	case choice == 1 && len(g.works) > 2:
 		half := len(g.works) / 2
 		g.parts(g.works[:half], g.works[half:])
-	case choice == 3:
+	case choice == 3 && g.mayGiveUp(outcome):
 		g.each(func(w *work) {
 			w.k = max(w.k, 1) // a dead letter says that there was an attempt
 			w.giveUp()
@@ -379,6 +392,14 @@ func (g *group) refused(outcome history.Outcome, told time.Duration) {
 		}
 		g.parts(alone...)
 	}
+}
+
+// mayGiveUp reports whether an answer to a call may be the last that the consumer has for its records.
+func (g *group) mayGiveUp(outcome history.Outcome) bool {
+	c := g.contract()
+	return c.HasDLQ() || !retryable(outcome) || !slices.ContainsFunc(g.works, func(w *work) bool {
+		return !w.lost && !w.done && w.k < c.MaxAttempts
+	})
 }
 
 // recount makes up the consumer's count after a call that was refused as a whole.

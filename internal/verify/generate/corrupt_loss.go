@@ -8,6 +8,7 @@ import (
 
 func lossCorruptions() []Corruption {
 	loss := func(anomaly string) Promise { return Promise{"no-loss", anomaly} }
+	early := []Promise{{"commit-after-outcome", "commit-past-unfinished"}, {"bounded-retries", "under-retried"}}
 	return []Corruption{
 		{
 			Name: "a record is never attempted, and committed", Promise: loss("lost"), apply: forgotten,
@@ -22,7 +23,49 @@ func lossCorruptions() []Corruption {
 		{Name: "the audit does not find an acknowledged record", Promise: loss("dropped-by-ack"), apply: dropped},
 		{Name: "the audit does not find an acknowledged dead letter", Promise: loss("dropped-by-ack"),
 			apply: droppedDeadLetter},
+		{
+			Name: "records are given up that are to be tried until they succeed", Promise: loss("lost"), Also: early,
+			About: "the commit that loses a record covers one that is not finished, and had too few attempts",
+			apply: func(v *view) (int32, bool) {
+				return v.givenUpEarly(func(last pair) bool { return !v.isOpen(last) }, append(early, loss("lost"))...)
+			},
+		},
 	}
+}
+
+// givenUpEarly makes the contract promise that records are tried until they succeed, if some were given up, all of them
+// after a last attempt that holds, and certainly. Each breaks the promises.
+func (v *view) givenUpEarly(holds func(last pair) bool, breaks ...Promise) (int32, bool) {
+	c := v.Header.Contract()
+	var all []*facts
+	for _, f := range v.records {
+		if f.twice || slices.ContainsFunc(f.attempts, func(one pair) bool { return v.isOpen(one) && !v.failed(one) }) {
+			return none, false // another copy, or another call, may have been its end
+		}
+		if f.send == none || len(f.attempts) == 0 {
+			continue
+		}
+		last := f.attempts[len(f.attempts)-1]
+		unheard := last.answer == none || v.Events[last.answer].Flags.Has(history.ClientGone)
+		if !unheard && !v.failed(last) {
+			continue
+		}
+		_, found := v.covering(f)
+		if unheard || !found || !holds(last) || !v.undisturbed(f) || !v.alone(f) || v.Events[f.send].Flags != 0 {
+			return none, false
+		}
+		all = append(all, f)
+	}
+	if len(all) == 0 || c.HasDLQ() || !v.Calm || !v.exitsOnlyAtTheEnd() {
+		return none, false
+	}
+	c.MaxAttempts, c.Unlimited = 0, true
+	for _, f := range all[1:] {
+		for _, promise := range breaks {
+			v.also = append(v.also, Finding{promise, f.number})
+		}
+	}
+	return about(all[0])
 }
 
 // tried reports whether attempts, and nothing else, finished the record.

@@ -18,13 +18,13 @@ func (j *judge) retryable(o history.Outcome) bool { return j.is(j.header.Contrac
 
 // final implements "an attempt ended in success, or in a logical failure, where the contract calls that terminal".
 // Without a dead-letter topic, every non-retryable outcome is final, and so is the last promised attempt (unless the
-// process then ends at the record's position). k is the attempt's number in its series.
-func (j *judge) final(a *tried, k int) bool {
+// process then ends at the record's position). k is the attempt's number in its series, all that of all the record's.
+func (j *judge) final(a *tried, k, all int) bool {
 	c := j.header.Contract()
 	givesUp := !c.HasDLQ() && !c.ExitsExhausted
 	switch {
-	case a.open: // "whatever the subject does then is right", also to give up all records of the call
-		return givesUp
+	case a.open: // "whatever the subject does then is right", but to give up a record with attempts left
+		return givesUp && (!a.gone && !j.retryable(a.outcome) || all >= c.LeastAttempts())
 	case a.outcome == history.OutcomeSuccess:
 		return true
 	case j.is(c.Logical, a.outcome):
@@ -43,7 +43,7 @@ func (j *judge) series(r *record) []int {
 	for i := range r.attempts {
 		numbers[i] = 1
 		// Giving up for good does not justify a fresh count: another attempt would be one too many.
-		over := i > 0 && j.final(&r.attempts[i-1], numbers[i-1]) && !j.retryable(r.attempts[i-1].outcome)
+		over := i > 0 && j.final(&r.attempts[i-1], numbers[i-1], i) && !j.retryable(r.attempts[i-1].outcome)
 		if i > 0 && !over && !r.deadLettered(r.attempts[i-1].start, r.attempts[i].start) {
 			numbers[i] = numbers[i-1] + 1
 		}
@@ -69,8 +69,12 @@ func (j *judge) terminal(r *record) time.Duration {
 			first = at
 		}
 	}
+	called := false
 	for i, k := range j.series(r) {
-		if j.final(&r.attempts[i], k) {
+		if called = called || r.attempts[i].open; called {
+			k = i + 1 // it may have counted those in calls
+		}
+		if j.final(&r.attempts[i], k, i+1) {
 			note(r.attempts[i].end)
 		}
 	}
