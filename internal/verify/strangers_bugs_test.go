@@ -38,9 +38,6 @@ const fewer = "../a-few-records workload.rate=6/s workload.duration=6s"
 // member of Hazelcast.
 func alone(scenario string) string { return scenario + " subject.reference.instances=1" }
 
-// recovers has no records that fail with each attempt, for a stranger that never gives one up.
-func recovers(scenario string) string { return scenario + " workload.outcomes.exhausted=0" }
-
 // byThree has three instances, each of which takes a third of the partitions.
 func byThree(scenario string) string { return scenario + " subject.reference.instances=3" }
 
@@ -387,10 +384,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq"},
 		},
 		"frameworks/otel-collector/subject.yaml": {
-			{"", recovers("consumer-rolling-restart"), ""},
-			{"marked-first", recovers("consumer-rolling-restart"), "commit-after-outcome: commit-past-unfinished"},
-			{"queued", recovers("transient-downstream"), "commit-after-outcome: commit-past-unfinished"},
-			{"refused-not-marked", recovers("malformed-records"), "no-loss: stalled"},
+			{"", "consumer-rolling-restart", ""},
+			{"marked-first", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
+			{"queued", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
+			{"refused-not-marked", "malformed-records", "no-loss: stalled"},
 		},
 		"frameworks/telegraf/subject.yaml": {
 			{"", inBatches("transient-downstream"), ""},
@@ -399,6 +396,7 @@ func strangersBugs() map[string][]plantedInStranger {
 		"frameworks/telegraf/subjects/batch.yaml": {
 			{"", "transient-downstream", ""},
 			{"buffer-overflows", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
+			{"refused-dropped", "transient-downstream", "no-loss: lost"},
 		},
 		"frameworks/flink/subject.yaml": {
 			{"", alone("dlq-publish-failure"), ""},
