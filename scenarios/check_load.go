@@ -158,10 +158,7 @@ func (c *checker) checkLasting() {
 	}
 	of := c.s.Workload.Outcomes
 	weights := map[string]int{"exhausted": of.Exhausted, "permanent": of.Permanent, "logical": of.Logical}
-	for name, answer := range lasting() {
-		if !contract.NeverEnds(answer) {
-			continue
-		}
+	for _, name := range NeverEnding(&contract) {
 		why := "by its contract (attempts: {max: unlimited}) the subject tries a record for ever that always fails so: " +
 			"leave it out"
 		if contract.ExitsExhausted {

@@ -113,23 +113,33 @@ func (d *document) fit(name, subject string) {
 		return one.at.file == name && (file.Observe == ObserveWire && onCalls.MatchString(one.text) ||
 			!file.Contract.DLQ.Enabled && onLetters.MatchString(one.text))
 	})
-	outcomes := d.root.get("/workload/outcomes")
-	for outcome, answer := range lasting() {
-		if weight := outcomes.get("/" + outcome); weight != nil && weight.at.file == name && contract.NeverEnds(answer) {
+	never, outcomes := NeverEnding(&contract), d.root.get("/workload/outcomes")
+	for _, outcome := range never {
+		if weight := outcomes.get("/" + outcome); weight != nil && weight.at.file == name {
 			outcomes.drop(outcome)
 		}
 	}
 	d.root.get("/workload/failing").take(func(one *node) bool {
 		outcome := cmp.Or(one.get("/outcome"), &node{})
-		answer, lasts := lasting()[outcome.text]
-		return outcome.at.file == name && lasts && contract.NeverEnds(answer)
+		return outcome.at.file == name && slices.Contains(never, outcome.text)
 	})
 }
 
-// lasting are the outcomes of records that fail at every attempt, and the answers that they get.
-func lasting() map[string]history.Outcome {
-	return map[string]history.Outcome{"exhausted": history.OutcomeTransient, "permanent": history.OutcomePermanent,
-		"logical": history.OutcomeLogical}
+// NeverEnding returns the outcomes, as scenarios name them, of records that fail at every attempt and so never come to
+// their end by the contract.
+func NeverEnding(contract *history.Contract) (names []string) {
+	for _, one := range []struct {
+		name   string
+		answer history.Outcome
+	}{
+		{"exhausted", history.OutcomeTransient}, {"permanent", history.OutcomePermanent},
+		{"logical", history.OutcomeLogical},
+	} {
+		if contract.NeverEnds(one.answer) {
+			names = append(names, one.name)
+		}
+	}
+	return names
 }
 
 // take removes entries from a list.

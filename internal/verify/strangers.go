@@ -248,7 +248,9 @@ func drawnFor(strangers []Stranger, number uint64) (meeting, error) {
 // effect.
 func modeOf(s *scenarios.SubjectFile, instances, pace int) mode {
 	c := &s.Contract
+	promised, _ := s.HistoryContract() // it was checked when the file was read
 	m := mode{
+		never:    scenarios.NeverEnding(&promised),
 		ordering: cmp.Or(c.Ordering, "none"), retry: "in-place", protocol: cmp.Or(c.GroupProtocol, "classic"),
 		instances: instances, pace: pace, transactions: c.Transactions,
 		writes: slices.ContainsFunc(s.Downstreams, func(d scenarios.Downstream) bool { return d.Kafka != nil }),

@@ -519,15 +519,17 @@ func (p plantedInStranger) expect(t *testing.T, config *Config, subject *scenari
 	planted.Env = maps.Clone(subject.Env)
 	planted.Env["PLANTED_BUG"] = p.name
 	words := strings.Fields(p.scenario)
-	text, shipped := scenarios.Shipped(words[0])
+	name := words[0]
+	text, shipped := scenarios.Shipped(name)
 	if !shipped {
 		var err error
+		name = p.name
 		if text, err = os.ReadFile(filepath.Join(filepath.Dir(file), "..", words[0]+".yaml")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	outcome, err := config.run(context.Background(), trial{
-		name: p.name, scenario: text, seed: 1, sets: append(words[1:], strangerSlip), subject: &planted, subjectFile: file,
+		name: name, scenario: text, seed: 1, sets: append(words[1:], strangerSlip), subject: &planted, subjectFile: file,
 		rerun: "seed %d",
 	})
 	if errors.Is(err, postgres.ErrAbsent) {
