@@ -171,8 +171,8 @@ func Outlook(header history.Header) []Result {
 			continue
 		}
 		result := Result{Name: one.Name}
-		if not, known := one.begin(w).(unpromised); known {
-			result = not.result
+		if not, _ := one.unmet(w); not != nil {
+			result = *not
 		}
 		all = append(all, result)
 	}

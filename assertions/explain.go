@@ -31,11 +31,13 @@ type Invariant struct {
 	// Anomalies are its violations.
 	Anomalies []AnomalyNote
 
-	// of names what it judges, in the plural; needs lists what must hold so that it is judged.
-	of       string
-	needs    []precondition
-	check    func(*report) checker
-	observes []history.Kind
+	// of names what it judges, in the plural; needs lists what must hold so that it is judged. Without mostNeeds, which
+	// may be nil, most of it is not judged, but some anomalies can still be found.
+	of        string
+	needs     []precondition
+	mostNeeds *precondition
+	check     func(*report) checker
+	observes  []history.Kind
 }
 
 // AnomalyNote describes an anomaly briefly, with the shortest timeline that shows it, one event per line.

@@ -28,7 +28,8 @@ func fidelityInvariant() Invariant {
 			"at which they were acknowledged",
 		Cause: "The payload is decoded and encoded again. Headers are rebuilt and unknown ones dropped. The offset " +
 			"is the consumer's position, which is already one further. Text outside ASCII breaks a header.",
-		Contract: "dlq: {enabled: true}",
+		Contract: "dlq: {enabled: true}, with keeps_value: true (or keeps_key, keeps_headers), an envelope, or " +
+			"partition: same",
 		Scenario: "records that fail for good (smoke)",
 		Anomalies: []AnomalyNote{
 			{"payload-changed", "the value is not the record's", []string{
@@ -59,8 +60,17 @@ func fidelityInvariant() Invariant {
 		},
 		of:    "dead letters",
 		needs: []precondition{hasDLQ()},
+		// A marker is dead-lettered or not, whatever is promised of records.
+		mostNeeds: &precondition{keepsSomething, Unpromised,
+			"the contract promises nothing of what a dead letter contains, nor of its partition"},
 		check: func(r *report) checker { return &fidelity{r} },
 	}
+}
+
+// keepsSomething reports whether the contract promises something of a dead letter that its record tells.
+func keepsSomething(w *state) bool {
+	c := w.contract
+	return !c.ChangesKey || !c.ChangesValue || c.KeepsHeaders || c.Envelope != "" || c.SamePartition
 }
 
 type fidelity struct {

@@ -2,6 +2,10 @@ package assertions
 
 // What must hold of a contract and a run so that an invariant is judged. The catalogue lists it for each invariant.
 
+import (
+	"slices"
+)
+
 // precondition is checked before any event is seen. If it does not hold, the result is not-applicable, of the kind and
 // with the reason.
 type precondition struct {
@@ -13,12 +17,44 @@ type precondition struct {
 // begin returns the checker of the invariant, or one that gives the reason why nothing is judged: the first
 // precondition that does not hold.
 func (i *Invariant) begin(w *state) checker {
-	for _, one := range i.needs {
+	result, partly := i.unmet(w)
+	switch {
+	case result == nil:
+		return i.check(newReport(w, i.Name, i.of))
+	case partly:
+		return unlessFound{i.check(newReport(w, i.Name, i.of)), *result}
+	}
+	return unpromised{*result}
+}
+
+// unmet returns the result of the first precondition that does not hold, nil if all do. partly: there are anomalies
+// that do not depend on it.
+func (i *Invariant) unmet(w *state) (result *Result, partly bool) {
+	needs := i.needs
+	if i.mostNeeds != nil {
+		needs = append(slices.Clone(needs), *i.mostNeeds)
+	}
+	for at, one := range needs {
 		if !one.holds(w) {
-			return unpromised{unjudged(one.kind, i.Name, i.of, one.why)}
+			not := unjudged(one.kind, i.Name, i.of, one.why)
+			return &not, at == len(i.needs)
 		}
 	}
-	return i.check(newReport(w, i.Name, i.of))
+	return nil, false
+}
+
+// unlessFound is the checker of an invariant most of which is not judged. If it finds none of the other anomalies, the
+// result is not-applicable: a pass would be about little else than what is not promised.
+type unlessFound struct {
+	checker
+	result Result
+}
+
+func (u unlessFound) finish() Result {
+	if found := u.checker.finish(); len(found.Anomalies) > 0 {
+		return found
+	}
+	return u.result
 }
 
 // seesAttempts holds if the subject calls the downstream stub. what names what is not seen otherwise.

@@ -25,3 +25,40 @@ func TestALetterWithoutItsIDIsNoLetterThatCameTooLate(t *testing.T) {
 		t.Errorf("it does not say what it could not judge: %+v", r)
 	}
 }
+
+// Without a promise about what a dead letter contains, only a marker's is found to be wrong, and no pass is claimed.
+func TestDeadLettersOfWhichNothingIsPromised(t *testing.T) {
+	t.Parallel()
+	const name = "dlq-fidelity"
+	for _, one := range []struct {
+		name    string
+		promise func(c *history.Contract)
+		flags   history.Flags
+		want    Status
+	}{
+		{"nothing", func(*history.Contract) {}, 0, NotApplicable},
+		{"nothing, and a marker was dead-lettered", func(*history.Contract) {}, history.Marker, Fail},
+		{"the key", func(c *history.Contract) { c.ChangesKey = false }, 0, Pass},
+		{"the value", func(c *history.Contract) { c.ChangesValue = false }, 0, Pass},
+		{"the headers", func(c *history.Contract) { c.KeepsHeaders = true }, 0, Pass},
+		{"the partition", func(c *history.Contract) { c.SamePartition = true }, 0, Pass},
+		{"an envelope", func(c *history.Contract) { c.Envelope = "plain" }, 0, Pass},
+		{"no dead letters at all", func(c *history.Contract) { c.DeadLetters = false }, history.Marker, NotApplicable},
+	} {
+		b := newBuilder()
+		c := b.h.Contract()
+		c.DeadLetters, c.ChangesKey, c.ChangesValue, c.KeepsHeaders, c.Envelope = true, true, true, false, ""
+		one.promise(c)
+		r := resultOf(t, judged(t, b.letterOfNone(one.flags).drain().done()), name)
+		if r.Status != one.want || (r.Status == NotApplicable) != (r.Unjudged == Unpromised) ||
+			(r.Status == NotApplicable) != (r.Judged == 0) {
+			t.Errorf("promised is %s: %+v, want %s", one.name, r, one.want)
+		}
+		known := one.want == NotApplicable || one.flags != 0
+		for _, told := range Outlook(history.Header{Consumers: []history.Consumer{{Contract: *c}}}) {
+			if told.Name == name && told.ByContract() != known {
+				t.Errorf("promised is %s: before a run it is %+v", one.name, told)
+			}
+		}
+	}
+}

@@ -191,7 +191,7 @@ func (j *judge) letters(r *record) {
 	if !c.HasDLQ() {
 		return
 	}
-	if len(r.found) > 0 {
+	if len(r.found) > 0 && (!c.ChangesKey || !c.ChangesValue || c.KeepsHeaders || c.SamePartition || c.Envelope != "") {
 		j.judged("dlq-fidelity")
 	}
 	for _, e := range r.found {
