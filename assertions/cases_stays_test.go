@@ -470,3 +470,21 @@ func TestWhyAMemberLeft(t *testing.T) {
 	}
 	t.Errorf("it is not in the trace: %+v", verdict.Roots)
 }
+
+// What an end by the signal itself lacked is told in the terms of the contract: who keeps its offsets elsewhere has none
+// to commit.
+func TestAnUncleanEndOfWhoCommitsNothing(t *testing.T) {
+	t.Parallel()
+	for outside, want := range map[bool]string{
+		true: "nothing about the signal, and did not leave its group", false: "the signal, neither committed nor left its group",
+	} {
+		b := newBuilder()
+		b.h.Contract().OffsetsOutside = outside
+		b.begin().members(0, "join").send(0).success(0).phase(history.PhaseHeal).phase(history.PhaseDrain)
+		b.wait(b.h.Expect.DrainLimit).phase(history.PhaseAudit).signal("TERM").endsBy("TERM")
+		r := resultOf(t, judged(t, b.sealed()), "stays-up")
+		if len(r.Anomalies) != 1 || !strings.Contains(r.Anomalies[0].Counterexamples[0].Summary, want) {
+			t.Errorf("outside %v: %+v", outside, r)
+		}
+	}
+}

@@ -35,7 +35,7 @@ func links() []link {
 func specificLinks() []link {
 	return []link{
 		{"lost-in-graph", sameRecord, "what is never written is never acknowledged", []string{"commit-before-forward"}},
-		{"no-loss: stalled", samePartition, "the partition is not committed past a record that is never finished",
+		{"no-loss: stalled", samePartition, "the partition does not come to its end before each of its records does",
 			[]string{"liveness: stalled"}},
 		{"graceful-stop: lost", sameRecord, "the commit at the stop passed it",
 			[]string{"commit-past-unfinished", "no-loss: lost"}},

@@ -203,7 +203,8 @@ func (c *staysUp) unclean(l *life) string {
 	}
 	switch {
 	case l.signal != "" && l.member && !l.acted && !c.w.contract.WireOnly:
-		return "it did nothing about the signal, neither committed nor left its group"
+		done := map[bool]string{true: "and did not leave its group", false: "neither committed nor left its group"}
+		return "it did nothing about the signal, " + done[c.w.contract.OffsetsOutside]
 	case code == 0 || code == bySignal:
 		return ""
 	}
