@@ -47,6 +47,14 @@ func (s *Scenario) Unfit(subject *SubjectFile) string {
 				slices.ContainsFunc(s.Faults, ofClassicGroup),
 		},
 		{
+			"offsets that are committed to Kafka", "leave commits: never out of its contract if it commits them",
+			contract.Commits.After == CommitsNever && slices.ContainsFunc(s.Faults, ofCommits),
+		},
+		{
+			"a consumer group", "write group_protocol: classic in its contract if its instances share the partitions in one",
+			contract.Commits.After == CommitsNever && contract.GroupProtocol == "" && slices.ContainsFunc(s.Faults, ofGroup),
+		},
+		{
 			"offsets and dead letters in one transaction", "write transactions: true in its contract if it writes them so",
 			own.Transactions && !contract.Transactions,
 		},
@@ -179,3 +187,11 @@ func (s *Scenario) asksRegistry() bool {
 }
 
 func ofClassicGroup(f catalogue.Spec) bool { return f.Kafka != nil && f.Kafka.OfClassicGroup() }
+
+func ofCommits(f catalogue.Spec) bool { return f.Kafka != nil && f.Kafka.OfCommits() }
+
+// ofGroup reports whether the fault is one of a group's coordinator, or has partitions change hands between members.
+func ofGroup(f catalogue.Spec) bool {
+	return f.Kafka != nil && f.Kafka.OfGroup() || f.Broker != nil && f.Broker.MoveCoordinator ||
+		f.Subject != nil && f.Subject.ScaleUp+f.Subject.ScaleDown > 0
+}

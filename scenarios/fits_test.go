@@ -13,17 +13,22 @@ import (
 func TestUnfit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subject.yaml")
 	for name, of := range map[string]struct{ promised, about, without string }{
-		"kip-848":           {"group_protocol: consumer", "the group protocol of KIP-848", ""},
-		"transactions":      {"transactions: true", "offsets and dead letters in one transaction", ""},
-		"producer-fenced":   {"transactions: true", "offsets and dead letters in one transaction", ""},
-		"share-group":       {"group_type: share", "a share group", ""},
-		"hexkit-dlq-off":    {"dlq: {enabled: false}", "what a consumer without a dead-letter topic does", ""},
-		"retry-topics":      {"retry: topics, retry_topics: a", "retry topics", ""},
-		"smoke":             {"ordering: none", "", ""},
-		"spring-envelope":   {"dlq: {envelope: spring}", "dead letters in the envelope spring", ""},
-		"hexkit-dlq":        {"dlq: {envelope: hexkit}", "dead letters in the envelope hexkit", ""},
-		"group-api-errors":  {"group_protocol: classic", "the classic group protocol", "group_protocol: streams"},
-		"static-membership": {"group_protocol: classic", "", ""},
+		"kip-848":            {"group_protocol: consumer", "the group protocol of KIP-848", ""},
+		"transactions":       {"transactions: true", "offsets and dead letters in one transaction", ""},
+		"producer-fenced":    {"transactions: true", "offsets and dead letters in one transaction", ""},
+		"share-group":        {"group_type: share", "a share group", ""},
+		"hexkit-dlq-off":     {"dlq: {enabled: false}", "what a consumer without a dead-letter topic does", ""},
+		"retry-topics":       {"retry: topics, retry_topics: a", "retry topics", ""},
+		"smoke":              {"ordering: none", "", ""},
+		"spring-envelope":    {"dlq: {envelope: spring}", "dead letters in the envelope spring", ""},
+		"hexkit-dlq":         {"dlq: {envelope: hexkit}", "dead letters in the envelope hexkit", ""},
+		"group-api-errors":   {"group_protocol: classic", "the classic group protocol", "group_protocol: streams"},
+		"static-membership":  {"commits: never", "", ""},
+		"consumer-kill":      {"commits: never", "", ""},
+		"commit-failure":     {"commits: auto", "offsets that are committed to Kafka", "commits: never"},
+		"coordinator-loss":   {"commits: auto", "a consumer group", "commits: never"},
+		"coordinator-reload": {"commits: never, group_protocol: classic", "a consumer group", "commits: never"},
+		"scale-up-and-down":  {"commits: never, group_protocol: consumer", "a consumer group", "commits: never"},
 	} {
 		text, _ := Shipped(name)
 		parse := func(contract string) error {

@@ -362,6 +362,14 @@ func (k *Kafka) OfClassicGroup() bool {
 	return slices.Contains([]string{apiJoinGroup, apiSyncGroup, apiHeartbeat}, k.API)
 }
 
+// OfGroup reports whether the fault hits only requests that a consumer makes as a member of a group.
+func (k *Kafka) OfGroup() bool {
+	return k.OfClassicGroup() || slices.Contains([]string{apiFindCoordinator, apiConsumerGroup, apiShareGroup}, k.API)
+}
+
+// OfCommits reports whether the fault hits only commits of offsets.
+func (k *Kafka) OfCommits() bool { return k.API == apiOffsetCommit || k.API == apiTxnOffsetCommit }
+
 // unmade rejects requests that the reference consumer never makes.
 func (k *Kafka) unmade(setting faults.Setting) []faults.Defect {
 	reference := setting.Reference
