@@ -141,12 +141,16 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 // describe explains a contract, with a dead-letter store of its own or without. What is judged because of it the
 // checkers say themselves; what can't apply to such a subject, as the invariants of a graph, is left out.
 func describe(c history.Contract, store bool, answers []classed) ContractText {
-	text := ContractText{Promises: promises(c, answers)}
 	header := history.Header{Consumers: []history.Consumer{{Contract: c}}, Replay: true}
 	if store {
 		header.Store = &history.StoreContract{}
 	}
-	for _, result := range assertions.Outlook(header) {
+	results, unjudged := assertions.Outlook(header), map[string]string{}
+	for _, result := range results {
+		unjudged[result.Name] = result.Why
+	}
+	text := ContractText{Promises: promises(c, answers, unjudged["halt-on-dlq-failure"])}
+	for _, result := range results {
 		about := assertions.Explain(result.Name)[0] // it is an invariant
 		switch result.Unjudged {
 		case assertions.Inapplicable:
@@ -178,7 +182,9 @@ func (s *SubjectFile) records() (sentences []string) {
 	return sentences
 }
 
-func promises(c history.Contract, answers []classed) []string {
+// promises are what the contract says. unhalted is why it is not judged what the subject does when a dead letter can't
+// be written, "" if it is.
+func promises(c history.Contract, answers []classed, unhalted string) []string {
 	attempts := "A record that fails for a while is tried any number of times."
 	switch {
 	case c.Unlimited:
@@ -199,7 +205,7 @@ func promises(c history.Contract, answers []classed) []string {
 		history.RetryRedelivery: "Retries are new deliveries of the record.",
 		history.RetryTopics:     "Retries go through retry topics: a written copy carries the obligation on.",
 	}[c.Retry])
-	list = append(list, deadLetterPromises(c)...)
+	list = append(list, deadLetterPromises(c, unhalted)...)
 	list = append(list, progressPromise(c))
 	list = append(list, staysPromise(c))
 	if c.StopGrace > 0 {
@@ -313,7 +319,7 @@ func backoffPromise(b history.Backoff) string {
 	return text + "."
 }
 
-func deadLetterPromises(c history.Contract) []string {
+func deadLetterPromises(c history.Contract, unhalted string) []string {
 	if c.ExitsExhausted {
 		return []string{"When a record has failed for good it ends with an error, and commits nothing past that record; it " +
 			"is then started again."}
@@ -322,17 +328,19 @@ func deadLetterPromises(c history.Contract) []string {
 		return append([]string{"What has failed for good it rejects; the broker then writes the dead letter."},
 			fidelityPromises(c)...)
 	}
-	list := []string{map[history.OnFailure]string{
-		history.OnFailureHalt: "When a dead letter can't be written it commits nothing past that record, and says so.",
-		history.OnFailureCrash: "When a dead letter can't be written it ends with an error, and commits nothing past that " +
-			"record.",
-		history.OnFailureRetry: "When a dead letter can't be written it tries on, and commits nothing past that record.",
-	}[c.OnFailure]}
 	if !c.HasDLQ() {
 		return []string{"There is no dead-letter topic: what fails for good is given up."}
 	}
+	stays := either(c.OffsetsOutside, "does not go past that record", "commits nothing past that record")
+	list := []string{"When a dead letter can't be written it " + map[history.OnFailure]string{
+		history.OnFailureHalt: stays + ", and says so.", history.OnFailureCrash: "ends with an error, and " + stays + ".",
+		history.OnFailureRetry: "tries on, and " + stays + ".",
+	}[c.OnFailure]}
 	if c.SurfacedWithin > 0 {
 		list = append(list, fmt.Sprintf("It makes that known within %s, also where the reason may pass.", c.SurfacedWithin))
+	}
+	if unhalted != "" {
+		list = append(list, "Of that, it is judged only that no record is lost, because "+unhalted+".")
 	}
 	return append(list, fidelityPromises(c)...)
 }
