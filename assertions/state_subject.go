@@ -146,7 +146,7 @@ func (w *state) readTogether() (why, do string) {
 			}
 			return fmt.Sprintf("several instances read %s at the same time, and no group gave it to one of them",
 					w.partitionName(p.topic, p.number())),
-				"run it with one instance (--set subject.reference.instances=1), have each instance take partitions of its " +
+				"run it with one instance (instances: 1 in subject.yaml), have each instance take partitions of its " +
 					"own ({{.Instance}} is its number), or subscribe with the group"
 		}
 	}

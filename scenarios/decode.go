@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // Load reads the scenario file. The error is a *Problems when something is wrong with it.
@@ -37,13 +38,14 @@ func ParseWith(name string, data []byte, sets []string) (*Scenario, []byte, erro
 // many instances as that has. The scenario is checked against it, and its problems are reported too.
 func ParseForSubject(name string, data []byte, sets []string, subject string) (*Scenario, []byte, error) {
 	d := parseDocument(name, data)
+	written := d.instances().whole()
 	for _, set := range sets {
 		d.set(set)
 	}
 	if subject != "" {
 		d.replaceSubject(subject)
-		d.fit(name, subject)
 	}
+	d.fit(written, subject)
 	scenario := defaultScenario()
 	if err := d.decode(scenarioSchema, &scenario); err != nil {
 		return nil, nil, err
@@ -160,13 +162,35 @@ func (d *document) replaceSubject(path string) {
 	if d.root.get("/subject/file") != nil {
 		instances = 2
 	}
-	for _, from := range []string{"/subject/instances", "/subject/reference/instances"} {
-		if written := d.root.get(from); written != nil && !written.bad {
-			instances = written.scalar
-		}
+	if written := d.instances(); written != nil {
+		instances = written.scalar
 	}
 	subject.fields["instances"], subject.names = entry(instances), append(subject.names, "instances")
 	d.root.put("subject", subject)
+}
+
+// instances is where the scenario's number of instances is written; nil if it is not.
+func (d *document) instances() *node {
+	if d.root == nil {
+		return nil
+	}
+	for _, from := range []string{"/subject/instances", "/subject/reference/instances"} {
+		if written := d.root.get(from); written != nil && !written.bad {
+			return written
+		}
+	}
+	return nil
+}
+
+// whole is a whole number that is written in the document; -1 for no number.
+func (n *node) whole() int {
+	if n == nil || n.bad {
+		return -1
+	}
+	if number, err := strconv.Atoi(fmt.Sprint(n.scalar)); err == nil {
+		return number
+	}
+	return -1
 }
 
 // fill adds the defaults that depend on what else is written.

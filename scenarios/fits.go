@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 
 	"github.com/dlqbench/dlqbench/consumer"
 	"github.com/dlqbench/dlqbench/deadletter"
@@ -102,35 +103,60 @@ var (
 	onLetters = regexp.MustCompile(`\.dead_lettered\b`)
 )
 
-// fit takes out of a shipped scenario, which was written for the reference consumer, what does not go with the
-// subject's contract: thresholds on what it does not have, which are calls or dead letters, and records that would
-// never come to their end. What the user sets stays.
-func (d *document) fit(name, subject string) {
-	if _, shipped := Shipped(name); !shipped || d.root == nil {
+// fit changes what the scenario's file says of the consumer that it was written for and that does not hold for the
+// subject that runs: thresholds, and the numbers of instances. What the user sets stays. written is the number of
+// instances in the file, -1 if it has none; subject is the path of the subject in the place of its own, if not "".
+func (d *document) fit(written int, subject string) {
+	if d.root == nil {
 		return
 	}
-	file, err := LoadSubject(subject)
-	if err != nil {
-		return // the check of the scenario says so
+	most := maxInstances
+	if subject != "" {
+		file, err := LoadSubject(subject)
+		if err != nil {
+			return // the check of the scenario says so
+		}
+		d.fitThresholds(file)
+		d.fitOutcomes(file)
+		most = file.MostInstances()
 	}
-	contract, err := file.HistoryContract()
-	if err != nil {
+	if count := min(d.instances().whole(), most); count > 0 {
+		d.fitFaults("/faults", written, count)
+		d.fitFaults("/drill/faults", written, count)
+	}
+}
+
+// fitThresholds takes those thresholds out of a shipped scenario that are on what the subject's contract does not have:
+// calls, or dead letters. They were written for the reference consumer.
+func (d *document) fitThresholds(subject *SubjectFile) {
+	list := d.root.get("/expect/thresholds")
+	if _, shipped := Shipped(d.name); !shipped || list == nil || list.kind != listNode {
 		return
 	}
-	d.root.get("/expect/thresholds").take(func(one *node) bool {
-		return one.at.file == name && (file.Observe == ObserveWire && onCalls.MatchString(one.text) ||
-			!file.Contract.DLQ.Enabled && onLetters.MatchString(one.text))
+	list.items = slices.DeleteFunc(list.items, func(one *node) bool {
+		return one.at.file == d.name && (subject.Observe == ObserveWire && onCalls.MatchString(one.text) ||
+			!subject.Contract.DLQ.Enabled && onLetters.MatchString(one.text))
 	})
+}
+
+// fitOutcomes takes the records out of a shipped scenario that by the subject's contract would never come to their end.
+func (d *document) fitOutcomes(subject *SubjectFile) {
+	contract, err := subject.HistoryContract()
+	if _, shipped := Shipped(d.name); !shipped || err != nil {
+		return
+	}
 	never, outcomes := NeverEnding(&contract), d.root.get("/workload/outcomes")
 	for _, outcome := range never {
-		if weight := outcomes.get("/" + outcome); weight != nil && weight.at.file == name {
+		if weight := outcomes.get("/" + outcome); weight != nil && weight.at.file == d.name {
 			outcomes.drop(outcome)
 		}
 	}
-	d.root.get("/workload/failing").take(func(one *node) bool {
-		outcome := cmp.Or(one.get("/outcome"), &node{})
-		return outcome.at.file == name && slices.Contains(never, outcome.text)
-	})
+	if list := d.root.get("/workload/failing"); list != nil {
+		list.items = slices.DeleteFunc(list.items, func(one *node) bool {
+			outcome := cmp.Or(one.get("/outcome"), &node{})
+			return outcome.at.file == d.name && slices.Contains(never, outcome.text)
+		})
+	}
 }
 
 // NeverEnding returns the outcomes, as scenarios name them, of records that fail at every attempt and so never come to
@@ -150,10 +176,20 @@ func NeverEnding(contract *history.Contract) (names []string) {
 	return names
 }
 
-// take removes entries from a list.
-func (n *node) take(which func(*node) bool) {
-	if n != nil {
-		n.items = slices.DeleteFunc(n.items, which)
+// fitFaults lets the faults that are written in the file for instances of the scenario's own hit the instances that
+// there are, if these are fewer.
+func (d *document) fitFaults(path string, written, count int) {
+	list := d.root.get(path)
+	if list == nil || list.kind != listNode {
+		return
+	}
+	for _, fault := range list.items {
+		for _, what := range fault.fields {
+			one := what.fields["instance"]
+			if number := one.whole(); number >= count && number < written && one.at.file == d.name {
+				one.scalar, one.text = number%count, strconv.Itoa(number%count)
+			}
+		}
 	}
 }
 

@@ -96,6 +96,97 @@ func TestThresholdsFitTheSubject(t *testing.T) {
 	}
 }
 
+// Faults on instances that a scenario has hit those that its subject has. Numbers that the user sets stay.
+func TestFaultsFitTheInstances(t *testing.T) {
+	dir := inFolder(t, map[string]string{
+		"one.yaml": service + "instances: 1\n", "two.yaml": service + "instances: 2\n", "any.yaml": service,
+		"fixed.yaml": service + "listen: {kafka: 9092}\n",
+	})
+	kill, _ := Shipped("consumer-kill")
+	const own = "name: own\ndescription: x\nworkload: {rate: 10/s, duration: 5s}\nsubject: {reference: {instances: 2}}\n" +
+		"faults: [{at: 1s, for: 1s, kafka: {api: Fetch, instance: %, close: true}}]\n"
+	mine := func(instance string) []byte { return []byte(strings.Replace(own, "%", instance, 1)) }
+	for _, one := range []struct {
+		text               []byte
+		subject, set, says string
+		count              int
+		want               []int
+	}{
+		{kill, "any.yaml", "", "", 3, []int{1, 2}},
+		{kill, "one.yaml", "", "", 1, []int{0, 0}},
+		{kill, "fixed.yaml", "", "", 1, []int{0, 0}},
+		{kill, "two.yaml", "", "", 2, []int{1, 0}},
+		{kill, "", "subject.reference.instances=1", "", 1, []int{0, 0}},
+		{kill, "any.yaml", "subject.reference.instances=2", "", 2, []int{1, 0}},
+		{kill, "any.yaml", "subject.instances=1", "", 1, []int{0, 0}},
+		{kill, "one.yaml", "faults[1].subject.instance=2", "there is no instance 2: the subject has 1 instance", 0, nil},
+		{mine("1"), "one.yaml", "", "", 1, []int{0}},
+		{mine("2"), "one.yaml", "", "there is no instance 2", 0, nil},
+		{mine("2"), "", "", "there is no instance 2", 0, nil},
+		{mine("x"), "one.yaml", "", "instance", 0, nil},
+		{kill, "one.yaml", "subject.reference.instances=two", "--subject", 0, nil},
+		{[]byte(strings.Replace(string(mine("1")), "faults: [{at: 1s, ", "drill: {faults: [{from: 1s, to: 2s, ", 1) + "}\n"), "one.yaml",
+			"", "", 1, []int{0}},
+	} {
+		file, sets := one.subject, []string(nil)
+		if file != "" {
+			file = filepath.Join(dir, file)
+		}
+		if one.set != "" {
+			sets = []string{one.set}
+		}
+		scenario, source, err := ParseForSubject("x.yaml", one.text, sets, file)
+		if one.says != "" {
+			if err == nil || !strings.Contains(err.Error(), one.says) {
+				t.Errorf("for %q, with %s: %v, want %q", one.subject, one.set, err, one.says)
+			}
+			continue
+		}
+		if err != nil || scenario.InstanceCount() != one.count || !slices.Equal(targets(scenario), one.want) {
+			t.Errorf("for %q, with %s: %v, want %d instances and faults on %v", one.subject, one.set, err, one.count, one.want)
+			continue
+		}
+		if again, err := Parse("again", source); err != nil || !slices.Equal(targets(again), one.want) {
+			t.Errorf("for %q, with %s, the stored scenario: %v", one.subject, one.set, err)
+		}
+	}
+}
+
+// targets are the instances that the faults name.
+func targets(s *Scenario) (numbers []int) {
+	for _, fault := range s.Written() {
+		if fault.Subject != nil && fault.Subject.Instance != nil {
+			numbers = append(numbers, *fault.Subject.Instance)
+		}
+		if fault.Kafka != nil && fault.Kafka.Instance != nil {
+			numbers = append(numbers, *fault.Kafka.Instance)
+		}
+	}
+	return numbers
+}
+
+// Every shipped scenario that a consumer with more instances can be run in, one with a single instance can, too. Only
+// those that add instances are refused.
+func TestShippedScenariosForOneInstance(t *testing.T) {
+	dir := inFolder(t, map[string]string{"one.yaml": service + "instances: 1\n", "any.yaml": service,
+		"fixed.yaml": service + "listen: {kafka: 9092}\n"})
+	for _, name := range Names() {
+		text, _ := Shipped(name)
+		many, _, err := ParseForSubject(name, text, nil, filepath.Join(dir, "any.yaml"))
+		if err != nil {
+			continue
+		}
+		for _, file := range []string{"one.yaml", "fixed.yaml"} {
+			one, _, err := ParseForSubject(name, text, nil, filepath.Join(dir, file))
+			if adds := many.MaxInstances() > many.InstanceCount(); adds != (err != nil) {
+				t.Errorf("%s with %s: %v", name, file, err)
+			} else if err == nil && len(targets(one)) != len(targets(many)) {
+				t.Errorf("%s with %s has faults on %v, not on one for each of %v", name, file, targets(one), targets(many))
+			}
+		}
+	}
+}
+
 func TestUnfitKind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "subject.yaml")
 	if err := os.WriteFile(file, []byte("name: orders\nkind: process\ncommand: [orders]\n"), 0o600); err != nil {

@@ -114,6 +114,7 @@ func (s *SubjectFile) fillExternal(root *node) {
 // promises of its end is not seen.
 func (c *checker) checkExternal(s *SubjectFile) {
 	for _, one := range []struct{ path, why string }{
+		{"/instances", "write how many you start: external: {instances: 2}"},
 		{"/command", "start it yourself, or write external: {signals: {start: [...]}}"},
 		{"/args", "give them to it where you start it"},
 		{"/build", "build it before you start it"},
@@ -197,13 +198,9 @@ func (c *checker) checkExternalFaults() {
 				missing = append(missing, "external.signals."+name)
 			}
 		}
-		switch most := c.s.MaxInstances(); {
-		case len(missing) > 0:
+		if len(missing) > 0 {
 			c.at(c.s.faultPath(i), "%s: dlqbench does not start this consumer, and acts on it only by commands of yours: write "+
 				"%s in %s, or run another scenario", spec.Traits().Name, strings.Join(missing, " and "), c.s.Subject.File)
-		case spec.Subject.ScaleUp > 0 && most > c.file.External.Instances:
-			c.at(c.s.faultPath(i), "with the instances that faults add there are %d, and external.instances is %d", most,
-				c.file.External.Instances)
 		}
 	}
 }

@@ -47,7 +47,8 @@ func TestExternalFaults(t *testing.T) {
 		{"{instances: 2, signals: {kill: [k], start: [s]}}", "{instance: 0, signal: KILL}", "", 2},
 		{"{signals: {stop: [k]}}", "{instance: 0, signal: STOP}", "write external.signals.cont in", 0},
 		{"{signals: {start: [s]}}", "{all: true, restart: true}", "write external.signals.term in", 0},
-		{"{signals: {kill: [k], start: [s]}}", "{instance: 1, signal: KILL}", "there is no instance 1", 0},
+		{"{signals: {kill: [k], start: [s]}}", "{instance: 1, signal: KILL}", "", 1},
+		{"{signals: {kill: [k], start: [s]}}", "{instance: 2, signal: KILL}", "there is no instance 2", 0},
 		{"{instances: 2, signals: {term: [k], start: [s]}}", "{scale_up: 1}", "external.instances is 2", 0},
 		{"{instances: 3, signals: {term: [k], start: [s]}}", "{scale_up: 1}", "", 2},
 	} {

@@ -1,6 +1,12 @@
 package scenarios
 
 // A consumer that has the addresses of Kafka and of what it calls in its code or settings, and can't be given others.
+// And how many instances a consumer can have.
+
+import (
+	"cmp"
+	"fmt"
+)
 
 // Listen are ports of 127.0.0.1 at which a consumer looks for Kafka and for what it calls, because it can't be given
 // other addresses. 0 is any free port. Two instances would not be told apart at one address, so there is one.
@@ -15,13 +21,14 @@ type Listen struct {
 
 // MostInstances is the largest number of instances that can run at a time.
 func (s *SubjectFile) MostInstances() int {
+	most := cmp.Or(s.Instances, maxInstances)
 	switch {
 	case s.External != nil:
-		return s.External.Instances
+		return min(most, s.External.Instances)
 	case s.Listen != nil && s.Listen.Kafka+s.Listen.Downstream > 0:
 		return 1
 	}
-	return maxInstances
+	return most
 }
 
 // fitInstances bounds the instances of a scenario by those that its consumer can have.
@@ -52,13 +59,23 @@ func (c *checker) checkListen(s *SubjectFile) {
 
 // checkScaleUp refuses more instances than the consumer can have.
 func (c *checker) checkScaleUp() {
-	if c.file == nil || c.file.Listen == nil || !c.instancesSound() {
+	if c.file == nil || !c.instancesSound() || c.s.MaxInstances() <= c.file.MostInstances() {
 		return
 	}
+	why := fmt.Sprintf("with the instances that faults add there are %d, and instances in %s is %d: run another scenario",
+		c.s.MaxInstances(), c.s.Subject.File, c.file.Instances)
+	switch {
+	case c.file.Instances > 0:
+	case c.file.Listen != nil:
+		why = fmt.Sprintf("listen in %s allows one instance, because others would have the same addresses: run another "+
+			"scenario, or let the consumer read its addresses from its environment", c.s.Subject.File)
+	case c.file.External != nil:
+		why = fmt.Sprintf("with the instances that faults add there are %d, and external.instances is %d",
+			c.s.MaxInstances(), c.file.External.Instances)
+	}
 	for i, spec := range c.s.Written() {
-		if spec.Subject != nil && spec.Subject.ScaleUp > 0 && c.s.MaxInstances() > c.file.MostInstances() {
-			c.at(c.s.faultPath(i), "listen in %s allows one instance, because others would have the same addresses: run "+
-				"another scenario, or let the consumer read its addresses from its environment", c.s.Subject.File)
+		if spec.Subject != nil && spec.Subject.ScaleUp > 0 && c.sound(c.s.faultPath(i)) {
+			c.at(c.s.faultPath(i), "%s", why)
 		}
 	}
 }

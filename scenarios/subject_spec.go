@@ -24,6 +24,9 @@ type SubjectFile struct {
 	// Kind: process or container; external for a consumer that you start yourself; deployment for one whose instances
 	// are pods of a Kubernetes cluster (dlqbench run --on kubernetes).
 	Kind string `json:"kind" jsonschema:"required,enum=process,enum=container,enum=external,enum=deployment"`
+	// Instances is how many can run at a time, such as 1 for a consumer that takes all partitions without a group;
+	// default: as many as a scenario has. A scenario with more instances runs with these.
+	Instances int `json:"instances,omitempty" jsonschema:"minimum=1,maximum=16"`
 	// External is where a consumer of kind external finds Kafka and its downstream, and what acts on it.
 	External *External `json:"external,omitempty"`
 	// Listen are the ports at which it looks for Kafka and for what it calls, if it can't be given other addresses.

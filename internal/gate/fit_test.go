@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/dlqbench/dlqbench/internal/scaffold"
 	"github.com/dlqbench/dlqbench/internal/testkit/must"
 )
 
@@ -46,6 +48,24 @@ func TestScenariosThatASubjectDoesNotFit(t *testing.T) {
 			if _, is := refused[name]; is != slices.Contains(one.blind, name) {
 				t.Errorf("observe: wire, %s: %s is refused: %v (%s)", one.contract, name, is, refused[name])
 			}
+		}
+	}
+	for file, one := range map[string]struct{ refused, why, unpromised string }{
+		"instances: 1\n":               {"scale-up-and-down", "there are 3, and instances in ", "ordering"},
+		"listen: {kafka: 9092}\n":      {"scale-up-and-down", "allows one instance", "ordering"},
+		"contract: {commits: never}\n": {"scale-up-and-down", "is about a consumer group", "commit-after-outcome"},
+		"contract: {dlq: {keeps_key: false, keeps_value: false, keeps_headers: false}}\n": {"", "", "dlq-fidelity"},
+	} {
+		path := filepath.Join(t.TempDir(), "subject.yaml")
+		must.Do(t, os.WriteFile(path, []byte("name: it\nkind: process\ncommand: [it]\n"+file), 0o600))
+		refused, unpromised := Fit(path, scaffold.Suite())
+		for _, name := range scaffold.Suite() {
+			if why, is := refused[name]; is != (name == one.refused) || is && !strings.Contains(why, one.why) {
+				t.Errorf("%s: %s is refused: %v (%s)", file, name, is, why)
+			}
+		}
+		if !slices.Contains(unpromised, one.unpromised) {
+			t.Errorf("%s: not promised are %v", file, unpromised)
 		}
 	}
 	if refused, unpromised := Fit(filepath.Join(t.TempDir(), "nowhere.yaml"), names); refused != nil || unpromised != nil {

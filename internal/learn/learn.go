@@ -219,9 +219,6 @@ func (c *Config) options(name string, text []byte, subject *scenarios.SubjectFil
 	}
 	if subject.MostInstances() == 1 {
 		sets = append(sets, "subject.reference.instances=1")
-		if name == breakName {
-			sets = append(sets, "faults[1].subject.instance=0") // the one that is restarted
-		}
 	}
 	scenario, source, err := scenarios.ParseWith(name, text, sets)
 	if err != nil {
