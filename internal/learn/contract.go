@@ -171,10 +171,11 @@ func mode(all []int) (number, times int) {
 // fail.
 func (l *learned) attempts() {
 	var counts []int
-	open := 0
+	open, again := 0, 0
 	for _, r := range l.seen.of(history.OutcomeExhausted) {
 		if r.deadLetters == 0 && !l.seen.finished(r) {
 			open++
+			again = max(again, len(r.tries))
 			continue
 		}
 		if len(r.tries) > 0 {
@@ -192,6 +193,9 @@ func (l *learned) attempts() {
 	value := fmt.Sprintf("{max: %d, counter: %s}", number, counter)
 	switch {
 	case len(counts) == 0 && open == 0:
+	case len(counts) == 0 && again > 1 && counter == history.CounterMemory && l.subject.Contract.OnExhausted == "":
+		l.ask("attempts", "{max: unlimited, counter: memory}", "%s failed each time and came to no end, one after %d "+
+			"attempts. Is a record tried until it succeeds?", units.Plural(int64(open), "record", "records"), again)
 	case len(counts) == 0:
 		l.wonder("%d records failed each time and came to no end: no attempt is promised to be the last", open)
 	case l.client.sure:

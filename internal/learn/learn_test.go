@@ -486,6 +486,34 @@ func TestRecordsThatTellNothing(t *testing.T) {
 	}
 }
 
+// Records that were tried again and again, without an end, make attempts without a limit a question. A consumer that is
+// stuck at them is no reason to ask.
+func TestAttemptsWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	fails := []try{{outcome: history.OutcomeTransient}, {outcome: history.OutcomeTransient}}
+	for name, one := range map[string]struct {
+		contract string
+		tries    []try
+		asks     bool
+	}{
+		"tried again":             {"{}", fails, true},
+		"tried once":              {"{}", fails[:1], false},
+		"not tried":               {"{}", nil, false},
+		"the process ends":        {"{dlq: {enabled: false}, on_exhausted: exit}", fails, false},
+		"copied to a retry topic": {"{retry: topics, retry_topics: a}", fails, false},
+	} {
+		text := "{name: it, kind: process, command: [it], contract: " + one.contract + "}"
+		s := newSeen()
+		*s.record(0) = record{planned: history.OutcomeExhausted, tries: one.tries}
+		l := &learned{watching: only(s), subject: must.Get(scenarios.ParseSubject("subject.yaml", []byte(text)))(t)}
+		l.attempts()
+		asks := len(l.lines) == 1 && l.lines[0].Open && strings.HasPrefix(l.lines[0].Value, "{max: unlimited,")
+		if asks != one.asks || asks == (len(l.odd) > 0) {
+			t.Errorf("%s: %+v, odd %q", name, l.lines, l.odd)
+		}
+	}
+}
+
 // A process that ended by itself halted at an unreadable record only if everything before that came to an end.
 func TestEndsAtAnotherRecord(t *testing.T) {
 	t.Parallel()

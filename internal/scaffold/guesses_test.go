@@ -461,7 +461,7 @@ func TestRetryableTopic(t *testing.T) {
 			if strings.Contains(suite, "\n  - retry-topics\n") != (retry == "topics") {
 				t.Errorf("it retries by %s, and the suite is\n%s", retry, suite)
 			}
-			if c.Attempts.Max != test.attempts || test.attempts > 0 && c.Attempts.Counter != "header" {
+			if int(c.Attempts.Max) != test.attempts || test.attempts > 0 && c.Attempts.Counter != "header" {
 				t.Errorf("it promises %+v\n%s", c.Attempts, text)
 			}
 			uncommented := regexp.MustCompile(`# (backoff: .*late: 10s})`).ReplaceAllString(text, "$1")
