@@ -232,6 +232,11 @@ func byTimeCases() []testCase {
 				byTime(b).fails(0, 3).refuseLetters(0, 1).commit(1).drain().wait(5 * time.Second)
 				return endsAfterAnother(b)
 			}},
+		{"commits follow time, nothing comes before the outcome, and the partition is lost at the end", []string{"lost"},
+			func(b *builder) history.Source {
+				byTime(b).commit(1).drain().wait(5 * time.Second)
+				return endsAfterAnother(b)
+			}},
 		{"commits follow time, and the partition is lost at the end, in a backoff", nil, func(b *builder) history.Source {
 			byTime(b).commit(1).phase(history.PhaseHeal).phase(history.PhaseDrain).fails(0, 1)
 			return endsAfterAnother(b)

@@ -60,6 +60,15 @@ func (h *handouts) first(offset int64) (at time.Duration, known bool) {
 	return h.list[i].at, true
 }
 
+// until returns the highest offset that the process was handed by the time, as far as that is known.
+func (h *handouts) until(at time.Duration) int64 {
+	i := sort.Search(len(h.list), func(i int) bool { return h.list[i].at > at })
+	if i == 0 {
+		return h.forgotten
+	}
+	return h.list[i-1].last
+}
+
 // triesAlone reports whether the process that requests the dead letter must have made all attempts by itself that the
 // contract promises, and in this life of the record: it counts them in memory, no copy carries a count, and a call of
 // another downstream can't have ended the record.

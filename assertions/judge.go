@@ -93,6 +93,7 @@ func judgeOne(catalogue []Invariant, source history.Source) (*judgement, error) 
 	}
 	j.state.finish()
 	j.state.eachHeld(j.measurer.Hold)
+	j.state.eachForfeited(j.measurer.Forfeit)
 	measurements := j.measurer.Finish()
 	verdict := j.verdict(measurements)
 	if err := j.state.fillTraces(inTime, verdict); err != nil && j.broken == nil {

@@ -431,6 +431,8 @@ type partition struct {
 	// disturbances counts the events that justify one more delivery of the open records; taken is the count when the
 	// present holder took the partition, untilStop the count when the subject was told to stop at the end of the run.
 	disturbances, taken, untilStop uint32
+	// cuts are when the work on it was cut short; none are kept unless commits follow time.
+	cuts []cut
 	// settled: every position below it was terminal or has been judged; covered: every position below it is committed.
 	settled, covered int64
 	// named holds the offsets beyond committed that the metadata of the last accepted commit declares finished.

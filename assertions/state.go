@@ -502,25 +502,6 @@ func (w *state) disruptions(number int32, r *record) int {
 	return int(disturbed)*(1+r.again()) + int(r.excuses) + int(w.seldom(r).failedWrites)
 }
 
-// forfeited reports whether the contract explains that the record never came to its end: commits follow time, and since
-// its delivery there was a disruption, perhaps after the commit that covers it. That its dead letter was refused is
-// none, as the process still has the record. Neither is the stop at the end of the run, if nothing was awaited then.
-func (w *state) forfeited(number int32, r *record) bool {
-	home := w.home(number, r)
-	to := w.disturbed(home)
-	if home != nil && w.rested(r, w.drainedAt()) {
-		to = home.untilStop
-	}
-	return w.contract.AutoCommit && r.has(markSeen) && r.disturbedFrom.until(to) > 0
-}
-
-// rested reports whether by the time nothing had happened to the record for longer than any promised wait.
-func (w *state) rested(r *record, by time.Duration) bool {
-	b := &w.contract.Backoff
-	longest := b.Wait(max(w.contract.MaxAttempts, 1)) + b.Jitter + b.Late
-	return r.lastStart.At() >= 0 && by-max(r.lastStart.At(), r.lastEnd.At(), w.letterAsked(r)) > longest+quietMargin
-}
-
 // everDisrupted reports whether anything justifies a further delivery or copy of the record, in its present replay
 // generation or an earlier one.
 func (w *state) everDisrupted(number int32) bool {

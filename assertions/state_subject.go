@@ -24,6 +24,9 @@ func (w *state) assign(e *history.Event) {
 // previous holder ended by itself.
 func (w *state) give(p *partition, to holder, at time.Duration) {
 	before := p.held
+	if p.has && before != to {
+		w.cutShort(p, at)
+	}
 	if changes := !p.has || before != to; changes && p.committed == none && !w.share {
 		p.began = beginning{to, at, none}
 	}
@@ -40,6 +43,7 @@ func (w *state) give(p *partition, to holder, at time.Duration) {
 func (w *state) revoke(e *history.Event) {
 	p := w.partition(e.Topic, e.Partition)
 	if p != nil && p.has && p.held == (holder{e.Instance, e.Run}) {
+		w.cutShort(p, e.Time)
 		p.has = false
 		if e.Text == "rebalance" || e.Text == "rejoin" {
 			p.handedOver = e.Time
@@ -304,6 +308,9 @@ func (w *state) lifecycle(e *history.Event) {
 		return
 	}
 	one := w.instance(e.Instance)
+	if e.Kind != history.KindInstanceStarting {
+		w.cutHeld(e)
+	}
 	switch e.Kind {
 	case history.KindInstanceStarting:
 		one.alive, one.term = true, never

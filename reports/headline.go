@@ -378,5 +378,5 @@ func position(w assertions.Counterexample) string {
 // balance returns the acknowledged records minus the accounted ones in the ledger: positive if records are
 // unaccounted for, negative if some have two final states.
 func balance(l measure.Ledger) int64 {
-	return l.Acknowledged - l.Succeeded - l.Logical - l.DeadLettered - l.Unfinished - l.Held
+	return l.Acknowledged - l.Succeeded - l.Logical - l.DeadLettered - l.Unfinished - l.Held - l.Forfeited
 }

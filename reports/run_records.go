@@ -64,7 +64,7 @@ func ledgerBar(l measure.Ledger) document.Bar {
 	}{
 		{"succeeded", "good", l.Succeeded}, {"dead-lettered", "dead", l.DeadLettered},
 		{"logical failures", "odd", l.Logical}, {"unfinished", "bad", l.Unfinished},
-		{"held", "odd", l.Held}, {"not accounted for", "bad", max(0, open)},
+		{"held", "odd", l.Held}, {"forfeited", "odd", l.Forfeited}, {"not accounted for", "bad", max(0, open)},
 	} {
 		if i < 4 || end.n > 0 {
 			out.Parts = append(out.Parts, document.Part{From: float64(x), To: float64(x + end.n), Shape: end.shape,

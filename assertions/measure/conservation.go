@@ -12,6 +12,7 @@ const (
 	entryLogical
 	entryCommitted
 	entryHeld
+	entryForfeited
 	entryUnfinished
 	entryEndedTwice
 	entryUnacknowledged
@@ -29,9 +30,8 @@ const (
 
 func (i entryIndex) name() string {
 	return [entryCount]string{
-		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryHeld, EntryUnfinished,
-		EntryEndedTwice,
-		EntryUnacknowledged, EntryNotSent, NoteDuplicates, NoteUnasked, NoteRepeated,
+		EntrySucceeded, EntryDeadLettered, EntryReplayed, EntryLogical, EntryCommitted, EntryHeld, EntryForfeited,
+		EntryUnfinished, EntryEndedTwice, EntryUnacknowledged, EntryNotSent, NoteDuplicates, NoteUnasked, NoteRepeated,
 	}[i]
 }
 
@@ -53,8 +53,8 @@ func (m *Measurer) conserve() {
 			return
 		}
 		entry := m.entryOf(r)
-		if entry == entryUnfinished && m.held[number] {
-			entry = entryHeld
+		if as, excused := m.excused[number]; excused && entry == entryUnfinished {
+			entry = as
 		}
 		put(entry, number)
 		if r.has(duplicate) {
@@ -68,7 +68,7 @@ func (m *Measurer) conserve() {
 		}
 	})
 	m.out.Ledger.Unfinished += entries[entryUnfinished].Count
-	m.out.Ledger.Held = entries[entryHeld].Count
+	m.out.Ledger.Held, m.out.Ledger.Forfeited = entries[entryHeld].Count, entries[entryForfeited].Count
 	m.putNotSent(&entries[entryNotSent])
 	out := &m.out.Conservation
 	out.Planned = max(m.out.Ledger.Planned, 0)

@@ -82,6 +82,7 @@ type countNames struct {
 	DeadLettered int64 `expr:"dead_lettered"`
 	Unfinished   int64 `expr:"unfinished"`
 	Held         int64 `expr:"held"`
+	Forfeited    int64 `expr:"forfeited"`
 	Attempts     int64 `expr:"attempts"`
 	Duplicates   int64 `expr:"duplicates"`
 	Replayed     int64 `expr:"replayed"`
@@ -128,9 +129,8 @@ func (m *Measurements) environment(latencies map[string]Latency) environment {
 		},
 		Count: countNames{
 			Planned: l.Planned, Sent: l.Sent, Acknowledged: l.Acknowledged, Late: l.Late, Succeeded: l.Succeeded,
-			Logical:      l.Logical,
-			DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Held: l.Held, Attempts: l.Attempts, Duplicates: l.Duplicates,
-			Replayed: l.Replayed,
+			Logical: l.Logical, DeadLettered: l.DeadLettered, Unfinished: l.Unfinished, Held: l.Held, Forfeited: l.Forfeited,
+			Attempts: l.Attempts, Duplicates: l.Duplicates, Replayed: l.Replayed,
 		},
 		Share: shareNames{Duplicates: share(l.Duplicates), DeadLettered: share(l.DeadLettered),
 			Succeeded: share(l.Succeeded)},

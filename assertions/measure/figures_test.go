@@ -243,7 +243,7 @@ func TestConservation(t *testing.T) {
 	}
 	wantCount := map[string]int64{
 		EntrySucceeded: 2, EntryDeadLettered: 2, EntryReplayed: 2, EntryLogical: 1, EntryCommitted: 1, EntryHeld: 0,
-		EntryUnfinished: 2, EntryEndedTwice: 1, EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
+		EntryForfeited: 0, EntryUnfinished: 2, EntryEndedTwice: 1, EntryUnacknowledged: 2, EntryNotSent: 2, NoteDuplicates: 1, NoteUnasked: 1,
 		NoteRepeated: 0,
 	}
 	wantRecords := map[string][]int32{

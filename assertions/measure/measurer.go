@@ -29,7 +29,7 @@ type Measurer struct {
 	cpu        cpu
 	usage      usage
 	recent     recentAttempts
-	held       map[int32]bool
+	excused    map[int32]entryIndex // the entry of records without an end, where the contract explains that
 
 	now time.Duration
 	lag int64
@@ -502,11 +502,18 @@ func (m *Measurer) settle(r *record, at time.Duration) {
 
 // Hold notes that a record is left uncommitted because the subject has halted, as its contract says. It is called
 // before Finish.
-func (m *Measurer) Hold(number int32) {
-	if m.held == nil {
-		m.held = map[int32]bool{}
+func (m *Measurer) Hold(number int32) { m.excuse(number, entryHeld) }
+
+// Forfeit notes that a record was committed by time, as the contract says, and its process was cut short before its
+// end. It is called before Finish.
+func (m *Measurer) Forfeit(number int32) { m.excuse(number, entryForfeited) }
+
+// excuse counts the record in the entry if nothing shows its end. Nothing more is waited for.
+func (m *Measurer) excuse(number int32, as entryIndex) {
+	if m.excused == nil {
+		m.excused = map[int32]entryIndex{}
 	}
-	m.held[number] = true
+	m.excused[number] = as
 	if r := m.records.at(number); r != nil && r.has(acked) && !r.has(settled) {
 		r.set(settled)
 		m.open--

@@ -48,7 +48,8 @@ type comparison struct {
 //	lag.{max,end}                         records not yet covered by an accepted commit
 //	recovery.drain                        from heal until everything was finished and committed
 //	recovery.{detect,catch_up,steady}     of the slowest fault for which that can be told; see Recovery
-//	count.{planned,sent,acknowledged,late,succeeded,logical,dead_lettered,unfinished,attempts,duplicates,replayed}
+//	count.{planned,sent,acknowledged,late,succeeded,logical,dead_lettered,unfinished,held,forfeited,attempts,
+//	        duplicates,replayed}
 //	share.{duplicates,dead_lettered,succeeded}   of the acknowledged records
 //	subject.rss.{max,growth}              memory of the instance with most, a size such as 200MB or 64MiB; see
 //	                                      InstanceUsage

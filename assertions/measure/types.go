@@ -64,8 +64,10 @@ type Ledger struct {
 	DeadLettered int64 `json:"dead_lettered"`
 	Unfinished   int64 `json:"unfinished"`
 	// Held is the number of records that are left because the subject has halted, as its contract says (poison: halt).
-	Held     int64 `json:"held,omitempty"`
-	Attempts int64 `json:"attempts"`
+	Held int64 `json:"held,omitempty"`
+	// Forfeited is the number of records that a commit passed by time (commits: auto) and whose process was cut short.
+	Forfeited int64 `json:"forfeited,omitempty"`
+	Attempts  int64 `json:"attempts"`
 	// Duplicates is the number of records that succeeded more than once. A record that the workload produced twice may
 	// succeed twice.
 	Duplicates int64 `json:"duplicates"`
@@ -213,7 +215,7 @@ type Conservation struct {
 	Unseen bool `json:"unseen,omitempty"`
 }
 
-// The names of entries. The first six are regular ends of a record; the others are differences, which should have no
+// The names of entries. The first seven are regular ends of a record; the others are differences, which should have no
 // records.
 const (
 	EntrySucceeded    = "succeeded"
@@ -225,6 +227,8 @@ const (
 	EntryCommitted = "committed"
 	// left at or behind a record at which the subject has halted, as the contract says
 	EntryHeld = "held"
+	// committed by time, as the contract says (commits: auto), by a process that was then cut short
+	EntryForfeited = "forfeited"
 
 	EntryUnfinished     = "unfinished"     // acknowledged, and without an end
 	EntryEndedTwice     = "ended_twice"    // both processed and dead-lettered, without a replay

@@ -1,0 +1,114 @@
+package assertions
+
+// What the ledger counts as forfeited, under commits that follow time, and what it leaves open.
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+func TestALedgerBalancesWithWhatTimedCommitsForfeit(t *testing.T) {
+	stops := func(b *builder, committed int64) *builder {
+		b.signal("TERM").commit(committed).exit(0)
+		return b.as(0, 1).up().assign(0, 1, 2, 3)
+	}
+	for name, test := range map[string]struct {
+		forfeited, unfinished int64
+		tell                  func(b *builder) *builder
+	}{
+		"committed at a stop, and never attempted": {2, 0, func(b *builder) *builder {
+			return stops(b.send(0).success(0).send(1).send(2), 3)
+		}},
+		"committed at a stop, in a backoff": {1, 0, func(b *builder) *builder {
+			return stops(b.send(0).fails(0, 1), 1)
+		}},
+		"committed when the partition is taken away, and never attempted": {1, 0, func(b *builder) *builder {
+			b.send(0).commit(1).revoke(0)
+			return b.as(1, 0).up().assign(0)
+		}},
+		"committed at a stop, in a backoff, and the next process takes its time": {1, 0, func(b *builder) *builder {
+			b.send(0).fails(0, 1).signal("TERM").commit(1).exit(0).wait(10 * time.Second)
+			return b.as(0, 1).up().assign(0, 1, 2, 3)
+		}},
+		"committed, and another process has the partition without a word": {1, 0, func(b *builder) *builder {
+			return b.send(0).commit(1).as(1, 0).up().assign(0)
+		}},
+		"committed at a stop, and long before an earlier process went on to the next": {1, 0, func(b *builder) *builder {
+			b.send(0).send(1).success(1).wait(10*time.Second).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fetch(1)
+			b.signal("TERM").commit(2).exit(0)
+			return b.as(0, 2).up().assign(0, 1, 2, 3)
+		}},
+		"dropped before it was attempted, long before the stop": {0, 1, func(b *builder) *builder {
+			return stops(b.send(0).send(1).success(1).commit(2).wait(10*time.Second), 2)
+		}},
+		"dropped after an attempt, long before the stop": {0, 1, func(b *builder) *builder {
+			return stops(b.send(0).fails(0, 1).commit(1).wait(10*time.Second), 1)
+		}},
+		"delivered after a stop, and dropped long before it is halted for a while": {0, 1, func(b *builder) *builder {
+			b.signal("TERM").exit(0).as(0, 1).up().assign(0, 1, 2, 3)
+			b.send(0).fails(0, 1).commit(1).wait(10 * time.Second)
+			return b.signal("STOP").wait(time.Second).signal("CONT")
+		}},
+		"dropped long after a stop, and only the machine stands still later": {0, 1, func(b *builder) *builder {
+			b.signal("STOP").wait(time.Second).signal("CONT").send(0).commit(1)
+			return b.wait(10*time.Second).stall(0, time.Second)
+		}},
+		"dropped, and a process that was never handed it is stopped": {0, 1, func(b *builder) *builder {
+			b.send(0).send(1).success(1).commit(2).wait(10*time.Second).revoke(0).as(1, 0).up().assign(0)
+			return b.signal("TERM").exit(0).as(1, 1).up().assign(0)
+		}},
+		"attempted without an id": {0, 1, func(b *builder) *builder {
+			b.send(0).end(b.start(history.None), history.None, history.OutcomeUnknownID)
+			return stops(b, 1)
+		}},
+		"attempted, and the downstream stub can't tell which record it was": {0, 1, func(b *builder) *builder {
+			b.handOver(0, 0, 0, history.Garbage).acked(0, 0).fetch(0).unnamed(input, 0, history.None)
+			return stops(b, 1)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBuilder()
+			b.h.Contract().AutoCommit, b.h.Contract().StopGrace = true, time.Second
+			b.h.Contract().Ordering = history.OrderingNone
+			test.tell(b.begin())
+			b.sendTo(8, 3, 1).success(8).sendTo(9, 3, 1).fails(9, 3).letter(9).answerCommit(b.askCommit(3, 2), 0, 0)
+			v := judged(t, b.drain().done())
+			if v.Verdict == Fail || v.Ledger.Forfeited != test.forfeited || v.Ledger.Unfinished != test.unfinished {
+				t.Errorf("%s, forfeited %d, unfinished %d", v.Verdict, v.Ledger.Forfeited, v.Ledger.Unfinished)
+			}
+			unbalanced := slices.ContainsFunc(v.Open, func(one Open) bool {
+				return strings.Contains(one.Why, "the ledger does not balance")
+			})
+			if unbalanced != (test.unfinished > 0) || v.Drain.Drained != (test.unfinished == 0) {
+				t.Errorf("drained %t, %s, because %v", v.Drain.Drained, v.Verdict, v.Reasons)
+			}
+		})
+	}
+}
+
+// A record that no disruption explains, or that the group never passed, is unfinished.
+func TestALedgerForfeitsOnlyWhatIsExplained(t *testing.T) {
+	for name, tell := range map[string]func(b *builder) *builder{
+		"committed, and dropped": func(b *builder) *builder {
+			return b.send(0).commit(1).drain().wait(10 * time.Second).phase(history.PhaseAudit).signal("TERM").exit(0)
+		},
+		"committed, and the process ends by itself": func(b *builder) *builder {
+			b.send(0).commit(1).falls(1, "")
+			return b.as(0, 1).up().assign(0, 1, 2, 3).drain()
+		},
+		"stopped, and not committed": func(b *builder) *builder {
+			return b.send(0).signal("TERM").exit(0).as(0, 1).up().assign(0, 1, 2, 3).drain()
+		},
+	} {
+		b := newBuilder()
+		b.h.Contract().AutoCommit = true
+		v := judged(t, tell(b.begin()).done())
+		if v.Verdict != Fail || v.Ledger.Forfeited != 0 || v.Ledger.Unfinished != 1 {
+			t.Errorf("%s: %s, forfeited %d, unfinished %d", name, v.Verdict, v.Ledger.Forfeited, v.Ledger.Unfinished)
+		}
+	}
+}

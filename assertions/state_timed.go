@@ -1,0 +1,96 @@
+package assertions
+
+// State: what commits that follow time (commits: auto) pass although it has not come to its end. A disruption explains
+// that a record was lost to them, so no-loss does not judge it. For the ledger that is not enough. It counts a record
+// as forfeited only if the process that had it last was cut short while it may still have worked on it, so that a
+// record that was dropped long before leaves the run open.
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dlqbench/dlqbench/history"
+)
+
+// cut is when the work of a process on a partition was cut short: a signal, its end, or the loss of the partition.
+type cut struct {
+	by holder
+	at time.Duration
+}
+
+// cutShort notes that the work of the partition's holder on it was cut short.
+func (w *state) cutShort(p *partition, at time.Duration) {
+	if w.contract.AutoCommit {
+		p.cuts = append(p.cuts, cut{p.held, at})
+	}
+}
+
+// cutHeld notes that for what the process of an event has.
+func (w *state) cutHeld(e *history.Event) {
+	for topic := range w.parts {
+		for i := range w.parts[topic] {
+			if p := &w.parts[topic][i]; p.epoch > 0 && p.held == (holder{e.Instance, e.Run}) {
+				w.cutShort(p, e.Time)
+			}
+		}
+	}
+}
+
+// forfeited reports whether the contract explains that the record never came to its end: commits follow time, and since
+// its delivery there was a disruption, perhaps after the commit that covers it. That its dead letter was refused is
+// none, as the process still has the record. Neither is the stop at the end of the run, if nothing was awaited then.
+func (w *state) forfeited(number int32, r *record) bool {
+	home := w.home(number, r)
+	to := w.disturbed(home)
+	if home != nil && w.rested(r, w.drainedAt()) {
+		to = home.untilStop
+	}
+	return w.contract.AutoCommit && r.has(markSeen) && r.disturbedFrom.until(to) > 0
+}
+
+// rested reports whether by the time nothing had happened to the record for longer than any promised wait. One that was
+// never attempted may have waited for its turn, until the subject stood still.
+func (w *state) rested(r *record, by time.Duration) bool {
+	if r.lastStart.At() < 0 {
+		return by >= w.drainedAt() && w.standsStill()
+	}
+	b := &w.contract.Backoff
+	longest := b.Wait(max(w.contract.MaxAttempts, 1)) + b.Jitter + b.Late
+	return by-max(r.lastStart.At(), r.lastEnd.At(), w.letterAsked(r)) > longest+quietMargin
+}
+
+// eachForfeited calls fn with each record that a commit passed by time, and that was not finished because the work of
+// its process was cut short.
+func (w *state) eachForfeited(fn func(number int32)) {
+	for number := int32(0); w.contract.AutoCommit && int(number) < w.records.count; number++ {
+		r := w.record(number)
+		at := w.position(number, r)
+		p := w.partition(at.topic, at.partition)
+		if r.has(markSent) && at.offset >= 0 && p != nil && p.committedAt(at.offset) &&
+			w.unfinished(number, r, at, w.foundOf.of(number)) && w.forfeited(number, r) &&
+			!w.unknowable(number, r, r.attempts, endless) && !w.perhapsOver(number, r, endless) &&
+			slices.ContainsFunc(p.cuts, func(one cut) bool { return w.interrupted(p, at.offset, r, one) }) {
+			fn(number)
+		}
+	}
+}
+
+// interrupted reports whether the cut came while the process may have had work to do on the record at the offset: it
+// was the last to attempt it and that had not rested since; or it was handed a record that was never attempted, and had
+// not gone on to what lies behind it long before.
+func (w *state) interrupted(p *partition, offset int64, r *record, by cut) bool {
+	if r.attempts > 0 {
+		return r.held == by.by && !w.rested(r, by.at)
+	}
+	hands := p.hands[by.by]
+	if handed, known := hands.first(offset); !known || handed > by.at || w.rested(r, by.at) {
+		return false
+	}
+	for offset++; offset <= min(p.log.last, hands.until(by.at)); offset++ {
+		number := p.log.at(offset)
+		if number != none && w.record(number).held == by.by && w.rested(w.record(number), by.at) {
+			return false
+		}
+	}
+	return true
+}
