@@ -130,15 +130,17 @@ func (r *run) inGroup() time.Duration {
 
 // allowance is the time that the machine took from the subject, and that its processes took to start. The first is
 // given back up to the same amount again: otherwise a busy machine would leave open whether the subject was at fault.
-// The second is given back up to the time in which one process must be ready: a process that ends and is started again,
-// as its contract says, stands still until then.
+// The second is given back for one process that gets ready, up to the time in which it must: a process that ends and is
+// started again, as its contract says, stands still until then. One that was ready and ends again without having moved
+// anything gets no more: the next one will meet the same record.
 type allowance struct {
 	live   *live
 	limit  time.Duration
 	before map[int16]time.Duration
 
 	ready   time.Duration
-	started []time.Duration
+	started []startup
+	longest time.Duration
 }
 
 func (r *run) allow() *allowance {
@@ -150,12 +152,15 @@ func (r *run) allow() *allowance {
 	return given
 }
 
-// startup returns the time since then that the processes of the instance which took longest took to get ready.
-func (a *allowance) startup(now time.Duration) (most time.Duration) {
-	for instance, taken := range a.live.processes.startups(now) {
-		most = max(most, taken-a.started[instance])
+// startup returns the longest time since then that an instance took to have a process that is ready.
+func (a *allowance) startup(now time.Duration) time.Duration {
+	for instance, one := range a.live.processes.startups(now) {
+		if one.after == a.started[instance].after { // it had begun by then
+			one.took -= a.started[instance].took
+		}
+		a.longest = max(a.longest, one.took)
 	}
-	return min(most, a.ready)
+	return min(a.longest, a.ready)
 }
 
 // back returns the time since then during which the harness could not run, plus that of the instance that was

@@ -31,8 +31,9 @@ type instanceView struct {
 	last string
 	// started: there was a process. fell: the latest ended without being asked to.
 	started, fell bool
-	// begun is when the latest process was started, starting the time that the earlier ones took to get ready or to end.
-	begun, starting time.Duration
+	// begun is when the latest process was started, starting what it and those before it took to get ready or to end.
+	begun    time.Duration
+	starting startup
 }
 
 func newProcesses(header *history.Header, log *eventLog) *processes {
@@ -99,6 +100,9 @@ func (p *processes) changed(event *history.Event) {
 	kind, text := reports.EventInstance, ""
 	switch event.Kind {
 	case history.KindInstanceStarting:
+		if state.Ready > 0 {
+			view.starting = startup{after: view.starting.after + 1}
+		}
 		state.Status, state.Run, state.Ready, view.last = reports.InstanceStarting, event.Run, 0, ""
 		view.started, view.fell, view.begun = true, false, event.Time
 		text = "starts"
@@ -106,13 +110,13 @@ func (p *processes) changed(event *history.Event) {
 			text = "starts again"
 		}
 	case history.KindInstanceReady:
-		view.starting = view.startup(event.Time)
+		view.starting.took = view.startup(event.Time)
 		state.Status, state.Ready, text = reports.InstanceRunning, event.Time, "is ready"
 	case history.KindInstanceSignal:
 		kind, text = reports.EventFault, "was sent "+event.Text
 		view.signalled(event.Text)
 	case history.KindInstanceExited:
-		view.starting = view.startup(event.Time)
+		view.starting.took = view.startup(event.Time)
 		text, view.fell = view.exited(event), !event.Flags.Has(history.Expected)
 	case history.KindSubjectError:
 		state.Errors++
@@ -144,23 +148,30 @@ func (p *processes) allFell() bool {
 	return some
 }
 
-// startup returns the time that the processes of the instance have taken by now to get ready, or to end before.
+// startup is the time that an instance took to have a process that is ready, after as many that were.
+type startup struct {
+	took  time.Duration
+	after int
+}
+
+// startup returns the time that the instance has taken by now to have a process that is ready.
 func (v *instanceView) startup(now time.Duration) time.Duration {
 	if v.state.Ready > 0 || !v.state.Status.Up() {
-		return v.starting
+		return v.starting.took
 	}
-	return v.starting + now - v.begun
+	return v.starting.took + now - v.begun
 }
 
 // startups returns that time for each instance.
-func (p *processes) startups(now time.Duration) []time.Duration {
+func (p *processes) startups(now time.Duration) []startup {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	taken := make([]time.Duration, len(p.instances))
+	all := make([]startup, len(p.instances))
 	for number := range p.instances {
-		taken[number] = p.instances[number].startup(now)
+		view := &p.instances[number]
+		all[number] = startup{view.startup(now), view.starting.after}
 	}
-	return taken
+	return all
 }
 
 // signalled notes that the process was sent a signal, or is about to be.

@@ -317,7 +317,7 @@ func TestADrainGivesBackWhatTheMachineTook(t *testing.T) {
 }
 
 // A process that is started again in the drain stands still until it is ready. A loop of processes that end before they
-// are gets no more time than one start may take.
+// are gets no more time than one start may take, and one of processes that end when they are no more than one start took.
 func TestADrainGivesBackWhatStartsTook(t *testing.T) {
 	live := newLive(discard{}, &history.Header{Instances: 2, Consumers: make([]history.Consumer, 1)})
 	process := uint16(0)
@@ -351,6 +351,16 @@ func TestADrainGivesBackWhatStartsTook(t *testing.T) {
 	note(40, history.KindInstanceStarting, 1)
 	want(45, 14, "it ended before it was ready, and starts once more")
 	want(99, 20, "as much as one start may take, and no more")
+	given = allowance{live: live, ready: 20 * time.Second, started: live.processes.startups(99 * time.Second)}
+	note(100, history.KindInstanceReady, 1)
+	want(100, 1, "it is ready at last")
+	for at := time.Duration(101); at < 200; at += 7 {
+		note(at, history.KindInstanceExited, 1)
+		note(at+1, history.KindInstanceStarting, 1)
+		want(at+2, min(at-100, 5), "it starts")
+		note(at+6, history.KindInstanceReady, 1)
+		want(at+6, 5, "it is ready again")
+	}
 }
 
 // Movement is not standing still: promised attempts until they are answered, records that are finished, commits.
