@@ -20,7 +20,7 @@ import (
 // DropResponse, Close, LeaderLoss, Throttle is set; the other fields say which requests match, and all of them must.
 type Kafka struct {
 	// API is Kafka's name of the request.
-	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId,enum=ShareGroupHeartbeat,enum=ShareFetch,enum=ShareAcknowledge"`
+	API string `json:"api" jsonschema:"required,enum=Produce,enum=Fetch,enum=OffsetCommit,enum=TxnOffsetCommit,enum=AddPartitionsToTxn,enum=AddOffsetsToTxn,enum=EndTxn,enum=Metadata,enum=FindCoordinator,enum=JoinGroup,enum=SyncGroup,enum=Heartbeat,enum=ConsumerGroupHeartbeat,enum=InitProducerId,enum=ShareGroupHeartbeat,enum=ShareFetch,enum=ShareAcknowledge"`
 	// Topic limits it to requests that touch the topic: "input", "retry", "dlq" or a topic's name; Partition to those
 	// that touch that partition of it.
 	Topic     string `json:"topic,omitempty"`
@@ -72,6 +72,8 @@ const (
 	apiFetch           = "Fetch"
 	apiOffsetCommit    = "OffsetCommit"
 	apiTxnOffsetCommit = "TxnOffsetCommit"
+	apiAddPartitions   = "AddPartitionsToTxn"
+	apiAddOffsets      = "AddOffsetsToTxn"
 	apiEndTxn          = "EndTxn"
 	apiMetadata        = "Metadata"
 	apiFindCoordinator = "FindCoordinator"
@@ -243,8 +245,12 @@ func (k *Kafka) idle() history.Idle {
 		Passed: "of the requests that came while it was in force it picked none",
 		Do:     "make it longer, or plan records that cause such requests (" + k.target() + ")",
 	}
-	if k.API == apiProduce && k.Topic == roleDLQ {
+	switch {
+	case k.API == apiProduce && k.Topic == roleDLQ:
 		idle.Needs = history.NeedDeadLetter
+	case k.API == apiAddPartitions, k.API == apiAddOffsets:
+		idle.Do += "; clients with transaction protocol 2 (KIP-890, Kafka 4.0) do not send them: use EndTxn or " +
+			"TxnOffsetCommit for those"
 	}
 	return idle
 }
@@ -380,10 +386,11 @@ func (k *Kafka) unmade(setting faults.Setting) []faults.Defect {
 		return faults.At("/api", "%s", message+", so this fault could have no effect")
 	}
 	classic := k.OfClassicGroup()
+	transactional := slices.Contains([]string{apiTxnOffsetCommit, apiAddPartitions, apiAddOffsets, apiEndTxn}, k.API)
 	shared := slices.Contains([]string{apiShareGroup, apiShareFetch, apiShareAck}, k.API)
 	grouped := classic || slices.Contains([]string{apiConsumerGroup, apiFetch, apiOffsetCommit}, k.API)
 	switch {
-	case (k.API == apiTxnOffsetCommit || k.API == apiEndTxn) && !reference.Transactions:
+	case transactional && !reference.Transactions:
 		return at("the reference consumer uses no transactions (transactions: true)")
 	case k.API == apiOffsetCommit && reference.Transactions:
 		return at("with transactions: true offsets are committed by TxnOffsetCommit and EndTxn")

@@ -281,7 +281,7 @@ func TestWhatCanBeMade(t *testing.T) {
 		}
 	}
 	for _, action := range everyAction() {
-		for api := range strings.SplitSeq(withTopics+", "+withGroup+", EndTxn, InitProducerId", ", ") {
+		for api := range strings.SplitSeq(withTopics+", "+withGroup+", AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, InitProducerId", ", ") {
 			spec := action.spec
 			spec.API, spec.Probability = api, 1
 			if defects := spec.Validate(faults.Setting{}); defects != nil {
@@ -360,5 +360,21 @@ func TestErrorNames(t *testing.T) {
 	}
 	if slices.Contains(names, "NONE") || len(names) < 100 {
 		t.Errorf("%d names: %v", len(names), names)
+	}
+}
+
+// Beginning a transaction takes requests of its own only before transaction protocol 2.
+func TestFaultsOfBeginningTransactions(t *testing.T) {
+	for api, own := range map[string]bool{"AddPartitionsToTxn": true, "AddOffsetsToTxn": true, "EndTxn": false} {
+		spec := Kafka{API: api, Error: "CONCURRENT_TRANSACTIONS", Probability: 1}
+		if told := strings.Contains(spec.Traits().Idle.Do, "KIP-890"); told != own {
+			t.Errorf("%s without an effect: %q", api, spec.Traits().Idle.Do)
+		}
+		for transactions, want := range map[bool]int{true: 0, false: 1} {
+			setting := faults.Setting{Reference: &faults.ReferenceSetting{Transactions: transactions}}
+			if defects := spec.Validate(setting); len(defects) != want {
+				t.Errorf("%s with transactions %t: %+v", api, transactions, defects)
+			}
+		}
 	}
 }

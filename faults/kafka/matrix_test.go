@@ -262,6 +262,19 @@ func one(api string) kmsg.Request {
 		request.SetVersion(3)
 		request.TransactionalID, request.ProducerID, request.ProducerEpoch, request.Commit = "tx", 7, 3, true
 		return request
+	case "AddPartitionsToTxn":
+		request := kmsg.NewPtrAddPartitionsToTxnRequest()
+		request.SetVersion(3)
+		request.TransactionalID, request.ProducerID, request.ProducerEpoch = "tx", 7, 3
+		topic := kmsg.NewAddPartitionsToTxnRequestTopic()
+		topic.Topic, topic.Partitions = "r.dlq", []int32{0, 1}
+		request.Topics = append(request.Topics, topic)
+		return request
+	case "AddOffsetsToTxn":
+		request := kmsg.NewPtrAddOffsetsToTxnRequest()
+		request.SetVersion(3)
+		request.TransactionalID, request.ProducerID, request.ProducerEpoch, request.Group = "tx", 7, 3, "g"
+		return request
 	case "InitProducerId":
 		request := kmsg.NewPtrInitProducerIDRequest()
 		request.SetVersion(4)
@@ -416,8 +429,8 @@ func everyAction() map[string]promise {
 // Every action on every request: the client's response, the broker's view, the history, and the reported effects.
 func TestEveryActionOnEveryRequest(t *testing.T) {
 	for _, api := range []string{
-		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "EndTxn", "Metadata", "FindCoordinator", "JoinGroup",
-		"SyncGroup", "Heartbeat",
+		"Produce", "Fetch", "OffsetCommit", "TxnOffsetCommit", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
+		"Metadata", "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat",
 		"ConsumerGroupHeartbeat", "InitProducerId", "ShareGroupHeartbeat", "ShareFetch", "ShareAcknowledge",
 	} {
 		t.Run(api, func(t *testing.T) {

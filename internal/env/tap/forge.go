@@ -21,6 +21,8 @@ func forge(request kmsg.Request, code int16, matches matching) (forged kmsg.Resp
 		return forgeCommit(r, code, matches)
 	case *kmsg.TxnOffsetCommitRequest:
 		return forgeTxnCommit(r, code, matches)
+	case *kmsg.AddPartitionsToTxnRequest:
+		return forgeAddPartitions(r, code), nil
 	case *kmsg.FindCoordinatorRequest:
 		return forgeCoordinator(r, code), nil
 	}
@@ -128,6 +130,24 @@ func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response 
 	}
 	if r.Version >= 4 && len(r.CoordinatorKeys) == 0 {
 		return nil
+	}
+	return answer
+}
+
+// forgeAddPartitions refuses an AddPartitionsToTxn. The coordinator adds all of its partitions or none: up to version 3,
+// each is answered with the code; later versions, which only brokers send, have one for the whole request.
+func forgeAddPartitions(r *kmsg.AddPartitionsToTxnRequest, code int16) kmsg.Response {
+	if r.Version > 3 || len(r.Topics) == 0 {
+		return forgeWhole(r, code)
+	}
+	answer := r.ResponseKind().(*kmsg.AddPartitionsToTxnResponse)
+	for _, topic := range r.Topics {
+		refused := kmsg.AddPartitionsToTxnResponseTopic{Topic: topic.Topic}
+		for _, partition := range topic.Partitions {
+			refused.Partitions = append(refused.Partitions, kmsg.AddPartitionsToTxnResponseTopicPartition{
+				Partition: partition, ErrorCode: code})
+		}
+		answer.Topics = append(answer.Topics, refused)
 	}
 	return answer
 }

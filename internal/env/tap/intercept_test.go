@@ -295,6 +295,27 @@ func TestOtherRequestsAreRefused(t *testing.T) {
 	s.finished(t, EffectAnswered, EffectAnswered)
 }
 
+// A coordinator adds all partitions to a transaction or none, and answers each up to version 3.
+func TestAddPartitionsToTxnIsRefusedAsAWhole(t *testing.T) {
+	request := kmsg.NewPtrAddPartitionsToTxnRequest()
+	request.SetVersion(3)
+	topic := kmsg.NewAddPartitionsToTxnRequestTopic()
+	topic.Topic, topic.Partitions = "in", []int32{0, 2}
+	request.Topics = append(request.Topics, topic)
+	code := kerr.ConcurrentTransactions.Code
+	forged, rest := forge(request, code, nil)
+	answer := forged.(*kmsg.AddPartitionsToTxnResponse)
+	if rest != nil || answer.Version != 3 || len(answer.Topics) != 1 || answer.Topics[0].Topic != "in" ||
+		!reflect.DeepEqual(answer.Topics[0].Partitions, []kmsg.AddPartitionsToTxnResponseTopicPartition{
+			{Partition: 0, ErrorCode: code}, {Partition: 2, ErrorCode: code}}) {
+		t.Errorf("the client is told %+v, and the broker %+v", answer, rest)
+	}
+	request.SetVersion(4)
+	if forged, _ := forge(request, code, nil); forged.(*kmsg.AddPartitionsToTxnResponse).ErrorCode != code {
+		t.Errorf("in version 4 the client is told %+v", forged)
+	}
+}
+
 // A locally answered request waits for the answers to earlier requests on its connection.
 func TestLocalAnswersKeepTheOrder(t *testing.T) {
 	_, s, subject, kafka := scripted(t, map[int16]Action{keyOffsetCommit: {Code: 14}})
