@@ -72,8 +72,8 @@ func (w *state) refuseCall(t *transaction) {
 
 // mayGiveUp reports whether the answer to a call for several records may be the last of the record's attempts.
 func (w *state) mayGiveUp(r *record, a *attempt) bool {
-	again := a.gone || w.classes[a.outcome] == classRetryable
-	return w.givesUp() && !(again && int(r.attempts) < w.contract.LeastAttempts())
+	final := !a.gone && w.classes[a.outcome] != classRetryable
+	return w.givesUp() && (final || int(r.attempts) >= w.contract.LeastAttempts())
 }
 
 // leaveOpen makes the record's attempt in the call say nothing about it.

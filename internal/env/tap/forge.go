@@ -134,8 +134,8 @@ func forgeCoordinator(r *kmsg.FindCoordinatorRequest, code int16) kmsg.Response 
 	return answer
 }
 
-// forgeAddPartitions refuses an AddPartitionsToTxn. The coordinator adds all of its partitions or none: up to version 3,
-// each is answered with the code; later versions, which only brokers send, have one for the whole request.
+// forgeAddPartitions refuses an AddPartitionsToTxn. The coordinator adds all of its partitions or none: up to version
+// 3, each is answered with the code; later versions, which only brokers send, have one for the whole request.
 func forgeAddPartitions(r *kmsg.AddPartitionsToTxnRequest, code int16) kmsg.Response {
 	if r.Version > 3 || len(r.Topics) == 0 {
 		return forgeWhole(r, code)
