@@ -22,7 +22,9 @@ type bulk struct {
 	most int
 	// byItem: the stub answers by item. blurred: of the records without an id in a call it sees one only.
 	byItem, blurred bool
-	counts          counts
+	// soon: it gives records up soon.
+	soon   bool
+	counts counts
 }
 
 // counts is what a call that is refused as a whole does to the consumer's count of a record's attempts.
@@ -52,6 +54,7 @@ func BulkWithoutLetters(choices Choices) *History {
 	c := s.contract()
 	c.DeadLetters, c.Envelope, c.Poison, s.h.Header.Replay = false, "", "", false
 	c.Ordering, c.MaxAttempts, s.bulk.counts = history.OrderingNone, 1+c.MaxAttempts%2, countsOn
+	s.bulk.soon = true
 	return s.run()
 }
 
@@ -371,8 +374,8 @@ func (g *group) refused(outcome history.Outcome, told time.Duration) {
 		return
 	}
 	choice := p.Intn(4)
-	if !g.contract().HasDLQ() && g.mayGiveUp(outcome) && chance(p, 2) {
-		choice = 3 // otherwise hardly ever
+	if g.bulk.soon && g.mayGiveUp(outcome) && chance(p, 2) {
+		choice = 3
 	}
 	switch {
 	case choice == 0 && g.rounds < mostRounds:

@@ -214,7 +214,7 @@ func (v *view) predecessor(f *facts) *facts {
 			continue
 		}
 		e := &v.Events[other.send]
-		if e.Partition != mine.Partition {
+		if e.Topic != mine.Topic || e.Partition != mine.Partition {
 			continue
 		}
 		if v.Header.Contract().Ordering == history.OrderingPartition || e.N == mine.N && mine.N >= 0 {

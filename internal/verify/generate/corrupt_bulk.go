@@ -7,9 +7,6 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// GivenUpAfterRefusedCall is the name of a corruption that applies to few histories.
-const GivenUpAfterRefusedCall = "a call is refused, and records are given up that are to be tried until they succeed"
-
 // BulkCorruptions lists the corruptions of a history of a consumer whose calls are for several records.
 func BulkCorruptions() []Corruption {
 	lost, passed := Promise{"no-loss", "lost"}, Promise{"commit-after-outcome", "commit-past-unfinished"}
@@ -17,8 +14,6 @@ func BulkCorruptions() []Corruption {
 	return append([]Corruption{
 		{Name: "a call is refused, and one of its records is committed", Promise: lost, Also: []Promise{passed},
 			About: why, apply: committedRefused},
-		{Name: GivenUpAfterRefusedCall, Promise: lost, Also: []Promise{passed}, About: why,
-			apply: func(v *view) (int32, bool) { return v.givenUpEarly(v.isOpen, lost, passed) }},
 		{Name: "the failure of an item is ignored", Promise: lost, Also: []Promise{passed}, About: why,
 			apply: ignoredItem},
 		{Name: "in place of the item that failed, another one is dead-lettered", Promise: lost, Also: []Promise{passed},

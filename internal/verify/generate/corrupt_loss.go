@@ -8,7 +8,6 @@ import (
 
 func lossCorruptions() []Corruption {
 	loss := func(anomaly string) Promise { return Promise{"no-loss", anomaly} }
-	early := []Promise{{"commit-after-outcome", "commit-past-unfinished"}, {"bounded-retries", "under-retried"}}
 	return []Corruption{
 		{
 			Name: "a record is never attempted, and committed", Promise: loss("lost"), apply: forgotten,
@@ -23,13 +22,23 @@ func lossCorruptions() []Corruption {
 		{Name: "the audit does not find an acknowledged record", Promise: loss("dropped-by-ack"), apply: dropped},
 		{Name: "the audit does not find an acknowledged dead letter", Promise: loss("dropped-by-ack"),
 			apply: droppedDeadLetter},
-		{
-			Name: "records are given up that are to be tried until they succeed", Promise: loss("lost"), Also: early,
-			About: "the commit that loses a record covers one that is not finished, and had too few attempts",
+	}
+}
+
+// GivenUpCorruptions lists those of a history without a dead-letter topic in which records are given up that are to be
+// tried until they succeed. They apply to few histories, and are in no other list.
+func GivenUpCorruptions() []Corruption {
+	lost, passed := Promise{"no-loss", "lost"}, Promise{"commit-after-outcome", "commit-past-unfinished"}
+	under := Promise{"bounded-retries", "under-retried"}
+	const why = "the commit that loses a record covers one that is not finished"
+	return []Corruption{
+		{Name: "records are given up after a call for several", Promise: lost, Also: []Promise{passed}, About: why,
+			apply: func(v *view) (int32, bool) { return v.givenUpEarly(v.isOpen, lost, passed) }},
+		{Name: "records are given up", Promise: lost, Also: []Promise{passed, under},
+			About: why + ", and had too few attempts",
 			apply: func(v *view) (int32, bool) {
-				return v.givenUpEarly(func(last pair) bool { return !v.isOpen(last) }, append(early, loss("lost"))...)
-			},
-		},
+				return v.givenUpEarly(func(last pair) bool { return !v.isOpen(last) }, lost, passed, under)
+			}},
 	}
 }
 
