@@ -155,6 +155,17 @@ func unnumberedCases() []testCase {
 	}
 }
 
+// Why such a record is not judged says what promise is missing.
+func TestWhyNoLossIsUnknownWithoutANumberOfAttempts(t *testing.T) {
+	b := newBuilder()
+	b.withoutLetters().h.Contract().MaxAttempts = 0
+	v := judged(t, b.begin().send(0).fails(0, 1).sendTo(1, 1, 1).success(1).commit(1).drain().done())
+	why := "the contract names no number of attempts, so that it may have been given up"
+	if got := resultOf(t, v, "no-loss"); got.NotJudged[why] != 1 {
+		t.Errorf("no-loss: %s %v", got.Status, got.NotJudged)
+	}
+}
+
 // neverGivesUpCases are of subjects that promise to try a record until it succeeds.
 func neverGivesUpCases() []testCase {
 	never := func(b *builder) *builder {

@@ -225,10 +225,11 @@ func (c *commitAfterOutcome) judgePass(p *pass) {
 	committed := moment{history.KindCommitRequest, p.at}
 	halts := c.w.contract.Halts(r.kind())
 	unseen := c.w.contract.WireOnly && !c.w.contract.MustDeadLetter(r.kind())
+	unknown := c.w.unknowable(p.number, r, c.w.attemptsBy(p, r), p.at)
 	switch {
 	case !halts && (unseen || r.has(markLeft) || c.w.skipped(r) || c.w.perhapsOver(p.number, r, p.at)):
-	case !halts && c.w.unknowable(p.number, r, c.w.attemptsBy(p, r), p.at) && !c.w.triedOn(p, r):
-		c.remark("outcome not observable")
+	case !halts && unknown != "" && !c.w.triedOn(p, r):
+		c.remark(unknown)
 	case !p.fetched && part != nil && part.fetched >= 0:
 		c.saw("commit-past-end", c.w.about(p.number, 0, p.at, func() string {
 			return fmt.Sprintf("%s although offset %d had not been fetched by anyone%s", c.w.deed(p), p.place.offset,
@@ -321,28 +322,35 @@ func (w *state) triedOn(p *pass, r *record) bool {
 // attemptsBy is the number of attempts that the record had when it was passed, or has, where that is not known.
 func (w *state) attemptsBy(p *pass, r *record) uint16 { return min(p.attempts, r.attempts) }
 
-// unknowable reports whether it is unknown if the record was finished by the time: its outcome has a class that the
-// contract does not define, or attempts carried no id, or another downstream may have ended it, or it ended without a
-// dead-letter topic while attempts could be missed.
-func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Duration) bool {
+// unknowable says why it is unknown if the record was finished by the time, "" if it is known: its outcome has a class
+// that the contract does not define, or attempts carried no id, or another downstream may have ended it, or it ended
+// without a dead-letter topic while attempts could be missed, or could be given up at any time.
+func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Duration) (why string) {
+	const unseen = "outcome not observable"
 	if w.endedElsewhere(number) || r.has(markEnded) && w.classes[r.outcome] == classUnknown ||
 		r.attempts == 0 && w.anonymous() {
-		return true
+		return unseen
 	}
 	if w.contract.HasDLQ() {
-		return false
+		return ""
 	}
-	if attempts > 0 && w.contract.LeastAttempts() == 0 || attempts == 0 && w.anonymous() {
-		return true
+	if attempts > 0 && w.contract.LeastAttempts() == 0 {
+		return "the contract names no number of attempts, so that it may have been given up"
 	}
+	if attempts == 0 && w.anonymous() {
+		return unseen
+	}
+	hidden := false
 	if attempts > 0 {
-		_, hidden := w.answersHidden(number, r.held.instance, r.born.At(), by)
-		return hidden
-	}
-	for instance := range w.instances { // which one had it, no attempt says
-		if _, hidden := w.answersHidden(number, instance, r.born.At(), by); hidden {
-			return true
+		_, hidden = w.answersHidden(number, r.held.instance, r.born.At(), by)
+	} else {
+		for instance := range w.instances { // which one had it, no attempt says
+			_, some := w.answersHidden(number, instance, r.born.At(), by)
+			hidden = hidden || some
 		}
 	}
-	return false
+	if hidden {
+		return unseen
+	}
+	return ""
 }

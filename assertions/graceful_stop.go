@@ -257,8 +257,8 @@ func (c *gracefulStop) judgeLosses() {
 			c.remark("commits follow time, by contract")
 			continue
 		}
-		if c.w.unknowable(number, r, r.attempts, endless) {
-			c.remark("outcome not observable")
+		if why := c.w.unknowable(number, r, r.attempts, endless); why != "" {
+			c.remark(why)
 			continue
 		}
 		asked, at := s.asked, one.at

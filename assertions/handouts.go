@@ -101,7 +101,7 @@ func (w *state) turn(r *record) time.Duration {
 	number := w.predecessor(r)
 	b := w.record(number)
 	if b == nil || !ordered || w.contract.OrderOfAttempts || len(w.txns) > 0 || !sameLog(b, r) ||
-		w.unknowable(number, b, b.attempts, endless) {
+		w.unknowable(number, b, b.attempts, endless) != "" {
 		return never
 	}
 	return w.firstTerminal(b)

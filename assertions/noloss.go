@@ -117,9 +117,10 @@ func (c *noLoss) judge(number int32) {
 		return
 	}
 	committed, over := p.committedAt(at.offset), c.w.over(p, at.offset)
+	unknown := c.w.unknowable(number, r, r.attempts, endless)
 	switch {
-	case over && c.w.unknowable(number, r, r.attempts, endless):
-		c.withdraw("outcome not observable")
+	case over && unknown != "":
+		c.withdraw(unknown)
 	case over && c.w.perhapsOver(number, r, endless):
 		c.withdraw("has no id, and attempts or dead letters that name no position may be its")
 	case committed && c.w.forfeited(number, r):
@@ -193,7 +194,8 @@ func (w *state) blocker(p *partition, from int64, by time.Duration) (number int3
 		}
 		r := w.record(number)
 		if w.skipped(r) || w.done(number, r, place{p.topic, p.number(), offset}, by) || r.exempt() && w.perhapsTried(r) ||
-			by >= p.auditedAt && w.over(p, offset) && (w.unknowable(number, r, r.attempts, by) || w.perhapsOver(number, r, by)) {
+			by >= p.auditedAt && w.over(p, offset) && (w.unknowable(number, r, r.attempts, by) != "" ||
+				w.perhapsOver(number, r, by)) {
 			continue
 		}
 		return number, offset

@@ -213,12 +213,13 @@ func (c *ordering) judge(s *outOfOrder) {
 	if s.then == never && c.w.contract.OrderOfAttempts && (s.tried || b.lastStart.At() <= s.started) {
 		return
 	}
+	unknown := c.w.unknowable(s.before, b, b.attempts, endless)
 	switch {
 	case !sameLog(b, next):
 		c.withdraw("place in the log not known")
 		return
-	case c.w.unknowable(s.before, b, b.attempts, endless):
-		c.withdraw("outcome not observable")
+	case unknown != "":
+		c.withdraw(unknown)
 		return
 	case s.since != never && c.w.faulted(c.w.hidesCalls, s.since, max(s.started, s.then)):
 		c.withdraw("fault on the link to the downstream")

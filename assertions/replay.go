@@ -296,8 +296,8 @@ func (c *replay) judgeEnd(number int32, r *record, back *returned, letters []*le
 // unended reports whether the record that was written back has no outcome and can no longer get one.
 func (c *replay) unended(number int32, r *record, letters []*letter) bool {
 	at := c.w.position(number, r)
-	return c.w.unfinished(number, r, at, letters) && c.w.forsaken(at) && !c.w.unknowable(number, r, r.attempts, endless) &&
-		!c.w.contract.WireOnly && !c.w.perhapsOver(number, r, endless)
+	return c.w.unfinished(number, r, at, letters) && c.w.forsaken(at) && !c.w.contract.WireOnly &&
+		c.w.unknowable(number, r, r.attempts, endless) == "" && !c.w.perhapsOver(number, r, endless)
 }
 
 // fresh returns the dead letters that the audit before the replay did not find.

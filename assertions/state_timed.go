@@ -68,7 +68,7 @@ func (w *state) eachForfeited(fn func(number int32)) {
 		p := w.partition(at.topic, at.partition)
 		if r.has(markSent) && at.offset >= 0 && p != nil && p.committedAt(at.offset) &&
 			w.unfinished(number, r, at, w.foundOf.of(number)) && w.forfeited(number, r) &&
-			!w.unknowable(number, r, r.attempts, endless) && !w.perhapsOver(number, r, endless) &&
+			w.unknowable(number, r, r.attempts, endless) == "" && !w.perhapsOver(number, r, endless) &&
 			slices.ContainsFunc(p.cuts, func(one cut) bool { return w.interrupted(p, at.offset, r, one) }) {
 			fn(number)
 		}
