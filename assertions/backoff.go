@@ -40,15 +40,15 @@ func backoffInvariant() Invariant {
 		Name:    "backoff",
 		Promise: "The wait between two attempts is as long as promised.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
-			"initial·multiplier^(k−1)), minus 2 ms for timers, and at most B(k) + jitter + late. A process that does " +
-			"one thing at a time is late only by the time in which it was not busy with other records, a thread of several " +
-			"only by that in which it was not busy with its other partitions, a copy in a retry topic only by the time " +
-			"after the copies before it, and after what a process that does one thing at a time had in hand, and a copy at " +
-			"the end of the input never. After a 429 the gap is at least its Retry-After. " +
-			"Where late is a default, half of the gaps may exceed the wait by half at most. With retry topics the gap " +
-			"is that of the copy whose coordinates the attempt names, otherwise of the copy that is due first of those " +
-			"that its process was handed. A copy that was written again may stand for several failures; then the " +
-			"shortest of their waits applies.",
+			"initial·multiplier^(k−1)), less the precision of timers (11 ms, or half of a shorter wait), and at " +
+			"most B(k) + jitter + late. A process that does one thing at a time is late only by the time in which it was not " +
+			"busy with other records, a thread of several only by that in which it was not busy with its other " +
+			"partitions, a copy in a retry topic only by the time after the copies before it, and after what a " +
+			"process that does one thing at a time had in hand, and a copy at the end of the input never. After a " +
+			"429 the gap is at least its Retry-After. Where late is a default, half of the gaps may exceed the " +
+			"wait by half at most. With retry topics the gap is that of the copy whose coordinates the attempt " +
+			"names, otherwise of the copy that is due first of those that its process was handed. A copy that was " +
+			"written again may stand for several failures; then the shortest of their waits applies.",
 		Evidence: "the stamps of the downstream stub, which never make a gap shorter; stalls, faults and partitions " +
 			"that the instance had to give up meanwhile excuse a late attempt, never an early one",
 		Cause: "Seconds and milliseconds are mixed up. The wait is measured from the attempt's start. The exponent " +
@@ -356,7 +356,7 @@ func (g *gap) shortest() time.Duration {
 	return g.length
 }
 
-func (g *gap) tooShort() bool { return g.shortest() < g.least-earlySlack }
+func (g *gap) tooShort() bool { return g.shortest() < shortened(g.least) }
 
 // measure returns the gap before the attempt and the bounds promised for it.
 func (c *backoff) measure(a *attempt, b *former, r *record) gap {
@@ -571,15 +571,15 @@ func (c *backoff) nameEarly(g *gap) (name, why string) {
 			return "", why
 		}
 	}
-	if c.w.repeats != nil && g.length >= c.waits(1).least-earlySlack {
+	if c.w.repeats != nil && g.length >= shortened(c.waits(1).least) {
 		return "", unclearRepeat // it may be another gap than the k-th
 	}
 	stalled, _ := c.w.stalls.stalled(none, g.from-catchUp, g.ended)
-	if g.length+catchUpShare*stalled >= g.least-earlySlack && !c.own(g.k, tooShort) {
+	if g.length+catchUpShare*stalled >= shortened(g.least) && !c.own(g.k, tooShort) {
 		return "", stallExcuse
 	}
 	first := c.waits(1).least
-	if g.k >= 2 && c.early1 == 0 && c.waits(g.k).least > first && g.length >= first-earlySlack &&
+	if g.k >= 2 && c.early1 == 0 && c.waits(g.k).least > first && g.length >= shortened(first) &&
 		g.length <= first+c.b.Jitter+c.b.Late {
 		return "backoff-not-growing", ""
 	}
@@ -590,7 +590,7 @@ func (c *backoff) nameLate(g *gap) (name, why string) {
 	if g.excuse != "" {
 		return "", g.excuse
 	}
-	if free := c.waits(g.k).uncapped; c.b.Cap > 0 && free > c.b.Cap && g.length >= free-earlySlack {
+	if free := c.waits(g.k).uncapped; c.b.Cap > 0 && free > c.b.Cap && g.length >= shortened(free) {
 		return "cap-exceeded", ""
 	}
 	return "backoff-late", ""

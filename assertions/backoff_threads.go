@@ -82,7 +82,7 @@ func (s *shares) start(a *attempt, of assignment, inHand bool) *beside {
 		one := &s.parts[i]
 		switch {
 		case one.wait.least == 0 || i != part && one.apart[part]:
-		case i == part || a.start >= one.ended+one.wait.least-earlySlack:
+		case i == part || a.start >= one.ended+shortened(one.wait.least):
 			one.spent += min(max(a.start-one.ended, 0), one.wait.most)
 			s.await(one, pause{})
 		case !a.stray && !a.early:

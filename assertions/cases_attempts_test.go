@@ -476,11 +476,21 @@ func backoffCases() []testCase {
 	}
 	return []testCase{
 		{"too early", []string{"backoff-early"}, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).wait(90 * ms).success(0).commit(1)
+			b.begin().send(0).fails(0, 1).wait(87 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"just in time", nil, func(b *builder) history.Source {
-			b.begin().send(0).fails(0, 1).wait(98 * ms).success(0).commit(1)
+			b.begin().send(0).fails(0, 1).wait(88 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early by more than half of a short wait", []string{"backoff-early"}, func(b *builder) history.Source {
+			b.h.Contract().Backoff.Initial = 10 * ms
+			b.begin().send(0).fails(0, 1).wait(3 * ms).success(0).commit(1)
+			return b.drain().done()
+		}},
+		{"too early by half of a short wait", nil, func(b *builder) history.Source {
+			b.h.Contract().Backoff.Initial = 10 * ms
+			b.begin().send(0).fails(0, 1).wait(4 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"too early is never excused by a stall of the subject", []string{"backoff-early"}, func(b *builder) history.Source {
@@ -497,7 +507,7 @@ func backoffCases() []testCase {
 			return b.drain().done()
 		}},
 		{"too early by much more than the harness stood still", []string{"backoff-early"}, func(b *builder) history.Source {
-			stamped(b.begin().send(0), 0, 20*ms).wait(50 * ms).success(0).commit(1)
+			stamped(b.begin().send(0), 0, 20*ms).wait(40 * ms).success(0).commit(1)
 			return b.drain().done()
 		}},
 		{"after an attempt without an answer, counted from when the subject may have given up", nil,

@@ -263,7 +263,7 @@ const waitsLimit = 1000
 func (w *state) takesLonger(attempts int, than time.Duration) bool {
 	least := time.Duration(0)
 	for k := 1; k < min(attempts, waitsLimit) && least <= than; k++ {
-		least += max(w.contract.Backoff.Wait(k)-earlySlack, 0)
+		least += shortened(w.contract.Backoff.Wait(k))
 	}
 	return least > than
 }

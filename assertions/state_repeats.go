@@ -57,10 +57,11 @@ func (w *state) repeatsCall(e *history.Event, r *record, by holder) bool {
 	}
 	waited := e.Time - r.lastEnd.At()
 	if w.classes[r.outcome] != classRetryable || last.calls >= w.repeats.most ||
-		waited >= w.contract.Backoff.Initial-earlySlack {
+		waited >= shortened(w.contract.Backoff.Initial) {
 		return false
 	}
-	if r.outcome == history.OutcomeRateLimited && !w.contract.IgnoresRetryAfter && waited < w.told[e.Record]-earlySlack {
+	told := w.told[e.Record]
+	if r.outcome == history.OutcomeRateLimited && !w.contract.IgnoresRetryAfter && waited < shortened(told) {
 		return false // it is too early, whoever makes it
 	}
 	last.calls, last.op, last.called = last.calls+1, e.Op, e.Time

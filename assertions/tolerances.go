@@ -8,9 +8,13 @@ import "time"
 
 // Clocks and their precision.
 const (
-	// earlySlack is the amount by which a wait may look too short: clocks and timers that count in milliseconds round
+	// earlyLeast is the amount by which any wait may look too short: clocks and timers that count in milliseconds round
 	// both of its ends.
-	earlySlack = 2 * time.Millisecond
+	earlyLeast = 2 * time.Millisecond
+	// earlyMost is the same for timers that count by the kernel's coarse clock, as those of .NET do
+	// (Environment.TickCount64): a tick, and the millisecond that is cut off. The longest tick is 10 ms (CONFIG_HZ=100,
+	// in WSL 2); it is 4 ms in Debian.
+	earlyMost = 11 * time.Millisecond
 	// clockGrain is the same for the times in a table: databases store milliseconds, and round the two ends of a wait
 	// independently.
 	clockGrain = 2 * time.Millisecond
@@ -163,3 +167,9 @@ const (
 	// same, but a poor example.
 	noiseMargin = 10 * time.Millisecond
 )
+
+// shortened returns how short a promised wait may look: by earlyMost, but not to less than half of it, so that a wait
+// that is left out is noticed.
+func shortened(wait time.Duration) time.Duration {
+	return max(wait-max(earlyLeast, min(earlyMost, wait/2)), 0)
+}
