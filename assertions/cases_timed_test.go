@@ -112,3 +112,59 @@ func TestALedgerForfeitsOnlyWhatIsExplained(t *testing.T) {
 		}
 	}
 }
+
+// Where no number of attempts is promised, a record has rested only after the wait that its own number gives. Until then
+// the stop at the end of the run, at which another process gets its partition, explains that it was lost.
+func TestARecordRestsAfterItsOwnWait(t *testing.T) {
+	told := func(b *builder, after time.Duration) *builder {
+		b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(after)
+		return b
+	}
+	for _, test := range []struct {
+		name  string
+		lost  bool
+		waits time.Duration
+		tell  func(b *builder) *builder
+	}{
+		{"within the wait after the eighth attempt", false, 12 * time.Second, func(b *builder) *builder {
+			return b.fails(0, 8)
+		}},
+		{"long after the wait after the eighth attempt", true, 16 * time.Second, func(b *builder) *builder {
+			return b.fails(0, 8)
+		}},
+		{"long after the wait after the first attempt", true, 12 * time.Second, func(b *builder) *builder {
+			return b.fails(0, 1)
+		}},
+		{"within the longest wait", false, 19 * time.Second, func(b *builder) *builder { return b.fails(0, 12) }},
+		{"long after the longest wait", true, 24 * time.Second, func(b *builder) *builder { return b.fails(0, 12) }},
+		{"within the time that a 429 gave", false, 9 * time.Second, func(b *builder) *builder {
+			return told(b, 10*time.Second)
+		}},
+		{"long after the time that a 429 gave", true, 13 * time.Second, func(b *builder) *builder {
+			return told(b, 10*time.Second)
+		}},
+		{"no wait is promised, and none is over", false, 29 * time.Second, func(b *builder) *builder {
+			b.h.Contract().Backoff = history.Backoff{}
+			return b.fails(0, 1)
+		}},
+		{"no wait is promised, and any is over", true, 33 * time.Second, func(b *builder) *builder {
+			b.h.Contract().Backoff = history.Backoff{}
+			return b.fails(0, 1)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBuilder()
+			b.h.Expect.Patience = time.Minute
+			contract := b.h.Contract()
+			contract.AutoCommit, contract.MaxAttempts, contract.StopGrace = true, 0, time.Second
+			contract.Unlimited = true
+			contract.Backoff = history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 20 * time.Second, Late: 20 * ms}
+			test.tell(b.begin().send(0)).commit(1).phase(history.PhaseHeal).phase(history.PhaseDrain)
+			b.wait(test.waits).phase(history.PhaseAudit).signal("TERM").exit(0)
+			v := judged(t, b.as(1, 0).up().assign(0).signal("TERM").exit(0).sealed())
+			if (v.Verdict == Fail) != test.lost {
+				t.Errorf("%s: %v", v.Verdict, v.Reasons)
+			}
+		})
+	}
+}

@@ -128,7 +128,7 @@ func (c *noLoss) judge(number int32) {
 	case committed && c.cutOff(number, r, p):
 		c.cut++
 		c.withdraw("given up by the broker after deliveries that faults cut off")
-	case committed && c.abandoned(r, p):
+	case committed && c.abandoned(number, p):
 		c.sawLost(number, r, p)
 	case !committed && at.offset == c.w.haltsAt(p): // it is left there, as the contract says
 	case !committed && c.w.held(p, at.offset):
@@ -333,8 +333,8 @@ func (c *noLoss) unfinished(number int32, r *record, at place, p *partition) boo
 }
 
 // abandoned reports whether no process can finish the record any more.
-func (c *noLoss) abandoned(r *record, p *partition) bool {
-	return c.whole || c.w.allExited(p.auditedAt) || c.w.rested(r, p.auditedAt)
+func (c *noLoss) abandoned(number int32, p *partition) bool {
+	return c.whole || c.w.allExited(p.auditedAt) || c.w.rested(number, p.auditedAt)
 }
 
 // allExited reports whether every instance had ended by the time.

@@ -17,6 +17,7 @@ package assertions
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -179,7 +180,7 @@ func (w *state) lies(number int32, r *record) place {
 
 // endIdle ends an interval in which the process did nothing.
 func (w *state) endIdle(l *life, at time.Duration) {
-	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.longestWait() {
+	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.contract.LongestWait(math.MaxInt) {
 		// What a commit has passed is not tried again, rightly or not: other invariants judge the commit.
 		number, since := l.firstRefused(func(number int32) bool { return !w.record(number).has(markCovered) })
 		if number != none {
@@ -210,7 +211,7 @@ func anyRecord(int32) bool { return true }
 func (w *state) settleRefusal(l *life, number int32, at time.Duration) {
 	w.endIdle(l, at)
 	one := l.refused[number]
-	limit := refusedLong + w.longestWait() + w.contract.StopGrace
+	limit := refusedLong + w.contract.LongestWait(math.MaxInt) + w.contract.StopGrace
 	if w.contract.OnFailure == history.OnFailureCrash && one.first != never && at-one.first > limit {
 		w.unkept = append(w.unkept, unkept{by: l.by, number: number, from: one.first, to: at, refused: one.first,
 			code: one.code, crashes: true})

@@ -42,7 +42,7 @@ func (w *state) cutHeld(e *history.Event) {
 func (w *state) forfeited(number int32, r *record) bool {
 	home := w.home(number, r)
 	to := w.disturbed(home)
-	if home != nil && w.rested(r, w.drainedAt()) {
+	if home != nil && w.rested(number, w.drainedAt()) {
 		to = home.untilStop
 	}
 	return w.contract.AutoCommit && r.has(markSeen) && r.disturbedFrom.until(to) > 0
@@ -50,12 +50,12 @@ func (w *state) forfeited(number int32, r *record) bool {
 
 // rested reports whether by the time nothing had happened to the record for longer than any promised wait. One that was
 // never attempted may have waited for its turn, until the subject stood still.
-func (w *state) rested(r *record, by time.Duration) bool {
+func (w *state) rested(number int32, by time.Duration) bool {
+	r := w.record(number)
 	if r.lastStart.At() < 0 {
 		return by >= w.drainedAt() && w.standsStill()
 	}
-	b := &w.contract.Backoff
-	longest := b.Wait(max(w.contract.MaxAttempts, 1)) + b.Jitter + b.Late
+	longest := max(w.contract.LongestWait(int(r.attempts)), w.told[number])
 	return by-max(r.lastStart.At(), r.lastEnd.At(), w.letterAsked(r)) > longest+quietMargin
 }
 
@@ -69,7 +69,7 @@ func (w *state) eachForfeited(fn func(number int32)) {
 		if r.has(markSent) && at.offset >= 0 && p != nil && p.committedAt(at.offset) &&
 			w.unfinished(number, r, at, w.foundOf.of(number)) && w.forfeited(number, r) &&
 			w.unknowable(number, r, r.attempts, endless) == "" && !w.perhapsOver(number, r, endless) &&
-			slices.ContainsFunc(p.cuts, func(one cut) bool { return w.interrupted(p, at.offset, r, one) }) {
+			slices.ContainsFunc(p.cuts, func(one cut) bool { return w.interrupted(p, at.offset, number, one) }) {
 			fn(number)
 		}
 	}
@@ -78,17 +78,17 @@ func (w *state) eachForfeited(fn func(number int32)) {
 // interrupted reports whether the cut came while the process may have had work to do on the record at the offset: it
 // was the last to attempt it and that had not rested since; or it was handed a record that was never attempted, and had
 // not gone on to what lies behind it long before.
-func (w *state) interrupted(p *partition, offset int64, r *record, by cut) bool {
-	if r.attempts > 0 {
-		return r.held == by.by && !w.rested(r, by.at)
+func (w *state) interrupted(p *partition, offset int64, number int32, by cut) bool {
+	if r := w.record(number); r.attempts > 0 {
+		return r.held == by.by && !w.rested(number, by.at)
 	}
 	hands := p.hands[by.by]
-	if handed, known := hands.first(offset); !known || handed > by.at || w.rested(r, by.at) {
+	if handed, known := hands.first(offset); !known || handed > by.at || w.rested(number, by.at) {
 		return false
 	}
 	for offset++; offset <= min(p.log.last, hands.until(by.at)); offset++ {
-		number := p.log.at(offset)
-		if number != none && w.record(number).held == by.by && w.rested(w.record(number), by.at) {
+		next := p.log.at(offset)
+		if next != none && w.record(next).held == by.by && w.rested(next, by.at) {
 			return false
 		}
 	}

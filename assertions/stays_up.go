@@ -250,13 +250,3 @@ func (c *staysUp) judgeMember(l *life) {
 		c.saw("gave-up", s)
 	}
 }
-
-// longestWait is the longest promised wait before an attempt.
-func (w *state) longestWait() time.Duration {
-	b := &w.contract.Backoff
-	longest := time.Duration(0)
-	for k := 1; k < min(max(w.contract.MaxAttempts, 2), 64); k++ {
-		longest = max(longest, b.Wait(k)+b.Jitter+b.Late)
-	}
-	return longest
-}

@@ -308,15 +308,31 @@ func (c *Contract) Endless(n int32) bool {
 	return !c.Progress(n) || c.MaxAttempts == 0 && n > circles
 }
 
-// Patience returns how long a consumer may show no activity before it counts as stuck: the sum of all promised waits
-// of a record, its commit interval, and the usual latency of clients. The session timeouts observed in a run are
-// added by the caller.
-func (c *Contract) Patience() time.Duration {
+// LongestWait returns how long a record that has had the number of attempts may wait for its next one, at most an hour:
+// if a number is promised, the wait before the last.
+func (c *Contract) LongestWait(attempts int) time.Duration {
+	if c.MaxAttempts > 0 {
+		attempts = c.MaxAttempts - 1
+	}
+	wait := c.Backoff.Wait(max(attempts, 1))
+	if c.Backoff.Initial <= 0 && c.MaxAttempts != 1 {
+		wait = patienceUnsaid
+	}
+	return min(wait, time.Hour) + c.Backoff.Jitter + c.Backoff.Late
+}
+
+// Patience returns how long a consumer may show no activity before it counts as stuck, if records fail for no longer
+// than the given time: the sum of all promised waits of a record, its commit interval, and the usual latency of
+// clients. If no number of attempts is promised, each of them is progress, and only the longest wait counts. The
+// session timeouts observed in a run are added by the caller.
+func (c *Contract) Patience(failing time.Duration) time.Duration {
 	total := patienceMargin + c.CommitInterval
-	if c.Backoff.Initial <= 0 {
+	if c.MaxAttempts == 0 {
+		total += c.LongestWait(c.AttemptsWithin(failing)) + patienceAttempt
+	} else if c.Backoff.Initial <= 0 {
 		total += patienceUnsaid
 	}
-	for k := 1; k < min(max(c.MaxAttempts, 2), patienceSeries) && total < time.Hour; k++ {
+	for k := 1; c.MaxAttempts > 0 && k < min(max(c.MaxAttempts, 2), patienceSeries) && total < time.Hour; k++ {
 		total += min(c.Backoff.Wait(k), time.Hour) + c.Backoff.Jitter + c.Backoff.Late + patienceAttempt
 	}
 	if c.GroupType == GroupShare {
@@ -326,4 +342,13 @@ func (c *Contract) Patience() time.Duration {
 		total += patienceUnhealthy + c.StopGrace
 	}
 	return total
+}
+
+// AttemptsWithin returns the number of attempts that fit into the time by the promised waits, at most patienceSeries.
+func (c *Contract) AttemptsWithin(limit time.Duration) int {
+	attempts := 1
+	for waited := c.Backoff.Wait(1); waited <= limit && attempts < patienceSeries; attempts++ {
+		waited += c.Backoff.Wait(attempts + 1)
+	}
+	return attempts
 }

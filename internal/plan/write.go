@@ -65,6 +65,12 @@ func (p *Plan) FaultWindow() (from, to time.Duration, found bool) {
 	return from, to, len(p.Faults) > 0
 }
 
+// Length returns the time from the start of the warm-up to the end of the load, or of the last fault if that is later.
+func (p *Plan) Length() time.Duration {
+	_, to, _ := p.FaultWindow()
+	return p.WarmUp + max(p.Steady, to)
+}
+
 // summary is the content of plan.json.
 type summary struct {
 	Format     int              `json:"format"`

@@ -15,8 +15,8 @@ const (
 	// drainPoll is the interval between queries of the committed offsets.
 	drainPoll = 100 * time.Millisecond
 	// quietMargin is added to the longest promised wait. A subject that did nothing at all for longer has nothing left
-	// to do.
-	quietMargin = time.Second
+	// to do. It is more than the judges' (assertions/tolerances.go), so that what was dropped last has rested for them.
+	quietMargin = 3 * time.Second
 	// drainCap ends a drain in which something still moves. The run then says that it could not tell.
 	drainCap = 15 * time.Minute
 	// storeDrain is the time that a dead-letter store may take to come to rest.
@@ -181,8 +181,7 @@ func (r *run) quietAfter() time.Duration {
 	longest := time.Duration(0)
 	for i := range r.header.Consumers {
 		contract := &r.header.Consumers[i].Contract
-		backoff := contract.Backoff
-		longest = max(longest, backoff.Wait(max(contract.MaxAttempts, 1))+backoff.Jitter+backoff.Late)
+		longest = max(longest, contract.LongestWait(contract.AttemptsWithin(r.plan.Length())))
 	}
 	return longest + r.plan.RetryAfter + quietMargin
 }

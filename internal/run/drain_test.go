@@ -6,6 +6,7 @@ import (
 
 	"github.com/dlqbench/dlqbench/assertions"
 	"github.com/dlqbench/dlqbench/history"
+	"github.com/dlqbench/dlqbench/internal/plan"
 )
 
 // When all processes have ended by themselves, the run waits neither for an event that its faults could meet nor for
@@ -28,9 +29,9 @@ command: [sh, -c, "echo ready; sleep 0.3; exit 3"]`)
 			waited = max(waited, phase.To-phase.From)
 		}
 	}
-	if waited >= contract.Patience() {
+	if waited >= contract.Patience(0) {
 		t.Errorf("the run waited %v for processes that were not there; it may wait %v for one that stands still", waited,
-			contract.Patience())
+			contract.Patience(0))
 	}
 	broken := map[string]bool{}
 	for _, one := range outcome.Verdict.Invariants {
@@ -38,5 +39,20 @@ command: [sh, -c, "echo ready; sleep 0.3; exit 3"]`)
 	}
 	if !broken["stays-up"] || !broken["no-loss"] || !broken["liveness"] {
 		t.Errorf("broken: %v", broken)
+	}
+}
+
+// A subject that never gives up may be idle for the wait that has grown longest when everything is healed.
+func TestQuietAfterGrownWaits(t *testing.T) {
+	for most, want := range map[int]time.Duration{0: 16 * time.Second, 3: 2 * time.Second} {
+		r := &run{plan: &plan.Plan{Steady: 30 * time.Second}, header: history.Header{Consumers: []history.Consumer{{
+			Contract: history.Contract{MaxAttempts: most, Backoff: history.Backoff{Initial: time.Second, Multiplier: 2}},
+		}}}}
+		if got := r.quietAfter() - quietMargin; got != want {
+			t.Errorf("%d attempts promised: quiet after %s, want %s", most, got, want)
+		}
+		if got := r.longestPatience(); got < want {
+			t.Errorf("%d attempts promised: stuck after %s, less than %s", most, got, want)
+		}
 	}
 }

@@ -217,7 +217,7 @@ func (r *run) expect() history.Expect {
 func (r *run) longestPatience() time.Duration {
 	longest := time.Duration(0)
 	for i := range r.header.Consumers {
-		longest = max(longest, r.header.Consumers[i].Contract.Patience())
+		longest = max(longest, r.header.Consumers[i].Contract.Patience(r.plan.Length()))
 	}
 	return longest + r.plan.RetryAfter
 }
