@@ -56,6 +56,11 @@ func promiseCases() []testCase {
 			b.refusedLetter(fewer).logError().wait(longTime)
 			ends(b)
 		}),
+		promising("it promised to try on, and its waits grow", history.OnFailureRetry, nil, func(b *builder) {
+			b.h.Contract().MaxAttempts, b.h.Contract().Backoff.Cap = 0, 20*time.Second
+			b.attempt(0, history.OutcomePermanent).answerLetter(b.askLetter(0), fewer, 0).logError().wait(longTime)
+			ends(b)
+		}),
 		promising("it promised to try on, and commits instead", history.OnFailureRetry,
 			[]string{"commit-advanced-while-dlq-down", "commit-before-dlq"}, func(b *builder) {
 				b.refusedLetter(fewer).logError().commitAll().wait(longTime)
