@@ -125,6 +125,7 @@ func (l *live) count(event *history.Event) {
 			return
 		}
 		l.sent.Add(1)
+		l.records.sent(event)
 		if event.Time-time.Duration(event.Aux) > l.maxSlip {
 			l.slipped.Add(1)
 		}
@@ -132,6 +133,7 @@ func (l *live) count(event *history.Event) {
 		if event.Code == 0 {
 			if !event.Flags.Has(history.Repeated) {
 				l.acked.Add(1)
+				l.records.placed(event)
 			}
 			l.partitions.written(event)
 		}
@@ -275,7 +277,7 @@ func (l *live) produced(event *history.Event, ofStore bool) {
 		l.partitions.written(event)
 		if back {
 			l.replays.Add(1)
-			l.records.clear(event, recordEnded) // its further place has an end of its own
+			l.records.placed(event)
 		}
 	case back && role == history.RoleRetry:
 		l.replays.Add(1)
@@ -400,7 +402,12 @@ func (l *live) figures() figures {
 }
 
 // lag returns figures.lag.
-func (l *live) lag() int64 { return max(l.partitions.lag()-l.records.ended.Load(), 0) }
+func (l *live) lag() int64 {
+	if l.header.Contract().OffsetsOutside {
+		return max(l.records.open.Load(), 0)
+	}
+	return l.partitions.lag()
+}
 
 // now fills in the current state: the faults in force and the rest of the view.
 func (l *live) now(snapshot *reports.Snapshot) {

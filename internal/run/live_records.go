@@ -12,6 +12,7 @@ const (
 	recordSucceeded                    // at least once
 	recordRepeated                     // it succeeded again
 	recordEnded                        // finished or dead-lettered at its last place; noted where no commit shows it
+	recordSkipped                      // not processed, by contract (history.Contract.Skips)
 	recordEndless                      // its attempts do not count as movement (history.Contract.Endless)
 )
 
@@ -26,8 +27,9 @@ type recordStates struct {
 	header  *history.Header
 	records int
 	words   []uint32
-	// retrying is the number of records with recordRetrying, ended how often a record came to have recordEnded.
-	retrying, ended atomic.Int64
+	// retrying is the number of records with recordRetrying. open, where no commit shows it, is the number of places of
+	// records in the input that have not come to their ends.
+	retrying, open atomic.Int64
 }
 
 func newRecordStates(header *history.Header) *recordStates {
@@ -100,10 +102,25 @@ func (r *recordStates) fail(event *history.Event) {
 	}
 }
 
+// sent notes a record that is sent. One that the subject skips is at its end.
+func (r *recordStates) sent(event *history.Event) {
+	if r.header.Contract().Skips(event.Flags) {
+		r.set(event, recordSkipped|recordEnded)
+	}
+}
+
+// placed notes a place of the record in the input.
+func (r *recordStates) placed(event *history.Event) {
+	if r.header.Contract().OffsetsOutside && !r.has(event, recordSkipped) {
+		r.clear(event, recordEnded)
+		r.open.Add(1)
+	}
+}
+
 // settle notes that the record does not wait any more.
 func (r *recordStates) settle(event *history.Event) {
 	if r.header.Contract().OffsetsOutside && r.set(event, recordEnded) {
-		r.ended.Add(1)
+		r.open.Add(-1)
 	}
 	if r.clear(event, recordRetrying) {
 		r.retrying.Add(-1)
