@@ -95,14 +95,6 @@ func (l *AttemptLimit) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*int)(l))
 }
 
-// MarshalJSON writes it as it is read.
-func (l AttemptLimit) MarshalJSON() ([]byte, error) {
-	if l == Unlimited {
-		return json.Marshal(unlimitedText)
-	}
-	return json.Marshal(int(l))
-}
-
 // SchemaText is the JSON Schema of both written forms.
 func (AttemptLimit) SchemaText() string {
 	return `{
