@@ -321,14 +321,14 @@ func (c *Contract) LongestWait(attempts int) time.Duration {
 	return min(wait, time.Hour) + c.Backoff.Jitter + c.Backoff.Late
 }
 
-// Patience returns how long a consumer may show no activity before it counts as stuck, if records fail for no longer
-// than the given time: the sum of all promised waits of a record, its commit interval, and the usual latency of
+// Patience returns how long a consumer may show no activity before it counts as stuck, if no record fails more than the
+// given number of times: the sum of all promised waits of a record, its commit interval, and the usual latency of
 // clients. If no number of attempts is promised, each of them is progress, and only the longest wait counts. The
 // session timeouts observed in a run are added by the caller.
-func (c *Contract) Patience(failing time.Duration) time.Duration {
+func (c *Contract) Patience(failures int) time.Duration {
 	total := patienceMargin + c.CommitInterval
 	if c.MaxAttempts == 0 {
-		total += c.LongestWait(c.AttemptsWithin(failing)) + patienceAttempt
+		total += c.LongestWait(failures) + patienceAttempt
 	} else if c.Backoff.Initial <= 0 {
 		total += patienceUnsaid
 	}

@@ -36,8 +36,20 @@ func TestLongestWait(t *testing.T) {
 	}
 }
 
-// Patience covers a whole promised series. Without a promised number, it covers the one wait that begins last before
-// everything is healed.
+// Waits of 1, 2, 4, 8 and 16 s have passed after 31 s, so a sixth attempt fails, and a seventh does not before 63 s.
+func TestAttemptsWithin(t *testing.T) {
+	contract := history.Contract{Backoff: history.Backoff{Initial: time.Second, Multiplier: 2}}
+	for limit, want := range map[time.Duration]int{0: 1, 30 * time.Second: 5, 31 * time.Second: 6, time.Minute: 6} {
+		if got := contract.AttemptsWithin(limit); got != want {
+			t.Errorf("%d attempts within %s, want %d", got, limit, want)
+		}
+	}
+	if got := new(history.Contract).AttemptsWithin(time.Minute); got != 64 {
+		t.Errorf("%d attempts without promised waits, want 64", got)
+	}
+}
+
+// Patience covers a whole promised series. Without a promised number, it covers the longest wait.
 func TestPatience(t *testing.T) {
 	const least, attempt = 5 * time.Second, time.Second
 	grows := history.Backoff{Initial: time.Second, Multiplier: 2}
@@ -47,21 +59,20 @@ func TestPatience(t *testing.T) {
 		name    string
 		most    int
 		backoff history.Backoff
-		failing time.Duration
+		fails   int
 		want    time.Duration
 	}{
-		{"a series", 4, grows, time.Hour, least + 7*time.Second + 3*attempt},
-		{"one attempt", 1, grows, time.Hour, least + time.Second + attempt},
+		{"a series", 4, grows, 9, least + 7*time.Second + 3*attempt},
+		{"one attempt", 1, grows, 9, least + time.Second + attempt},
 		{"a series without promised waits", 3, history.Backoff{}, 0, least + 30*time.Second + 2*attempt},
-		{"no failure lasts", 0, grows, 0, least + time.Second + attempt},
-		// Waits of 1, 2, 4, 8 and 16 s have passed after 31 s, so the sixth begins before the minute is over.
-		{"a minute", 0, grows, time.Minute, least + 32*time.Second + attempt},
-		{"a minute, with a cap", 0, capped, time.Minute, least + 10*time.Second + attempt},
-		{"equal waits", 0, history.Backoff{Initial: time.Second}, time.Minute, least + time.Second + attempt},
-		{"no promised waits", 0, history.Backoff{}, time.Minute, least + 30*time.Second + attempt},
+		{"no failure", 0, grows, 0, least + time.Second + attempt},
+		{"six failures", 0, grows, 6, least + 32*time.Second + attempt},
+		{"six failures, with a cap", 0, capped, 6, least + 10*time.Second + attempt},
+		{"equal waits", 0, history.Backoff{Initial: time.Second}, 6, least + time.Second + attempt},
+		{"no promised waits", 0, history.Backoff{}, 6, least + 30*time.Second + attempt},
 	} {
 		contract := history.Contract{MaxAttempts: test.most, Backoff: test.backoff}
-		if got := contract.Patience(test.failing); got != test.want {
+		if got := contract.Patience(test.fails); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}

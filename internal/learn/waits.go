@@ -16,6 +16,10 @@ const (
 	// grows is by how much a wait must be longer than another one to be more than that with some noise: a later step of
 	// the same backoff.
 	grows = 1.15
+	// early is by how much a timer may end too soon, but by no more than the earlyShare-th part of the wait: those of .NET
+	// count by a coarse clock, as long as the judge allows for (assertions/tolerances.go), mostly of 4 ms.
+	early      = 5 * time.Millisecond
+	earlyShare = 20
 	// jitters is the share of the shortest wait from which on a spread may be jitter.
 	jitters = 0.15
 )
@@ -39,8 +43,8 @@ func (b backoff) wait(k int) time.Duration {
 // fit finds a backoff with figures that people write that fits the waits. gaps holds the waits after the first attempt,
 // after the second, and so on. ok is false if there are too few, or if they are no waits.
 //
-// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and is never shorter.
-// So no promise is longer than the shortest wait seen. By what the first wait is longer than the promised one, the
+// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and shorter only by
+// as much as a timer may be early. So no promise is longer than the shortest wait seen and that. By what the first wait is longer than the promised one, the
 // others may be, too: a call and a busy machine take their time on top of each. Of several that fit, the one that
 // supposes the least of it is taken, and of these the one that grows least. A cap is the last resort.
 func fit(gaps [][]time.Duration) (b backoff, ok bool) {
@@ -66,8 +70,8 @@ func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	return backoff{initial: slices.MinFunc(steps, step.compare).written(), multiplier: 1}, true
 }
 
-// step is what the waits after one attempt say of the promised one: it is not longer than most, the shortest wait seen,
-// and probably not shorter than least.
+// step is what the waits after one attempt say of the promised one: it is not longer than most, the shortest wait seen
+// and what a timer may be early, and probably not shorter than least.
 type step struct{ least, most time.Duration }
 
 func (s step) compare(other step) int { return int(s.most - other.most) }
@@ -90,10 +94,15 @@ func stepsOf(gaps [][]time.Duration) []step {
 			break
 		}
 		shortest := slices.Min(of)
-		steps = append(steps, step{least: shortest - 3*spreadOf(of)/time.Duration(len(of)) - shortest/50, most: shortest})
+		steps = append(steps, step{
+			least: shortest - 3*spreadOf(of)/time.Duration(len(of)) - shortest/50, most: shortest + earlyIn(shortest),
+		})
 	}
 	return steps
 }
+
+// earlyIn returns by how much a timer may have shortened the wait.
+func earlyIn(wait time.Duration) time.Duration { return min(early, wait/earlyShare) }
 
 // leastOf returns a wait that is certainly no longer than the first one that is meant: less than atOnce if there may be
 // none, as with random waits from zero on, or with copies that are tried as soon as they are read. wide: nothing else

@@ -65,10 +65,15 @@ func (p *Plan) FaultWindow() (from, to time.Duration, found bool) {
 	return from, to, len(p.Faults) > 0
 }
 
-// Length returns the time from the start of the warm-up to the end of the load, or of the last fault if that is later.
-func (p *Plan) Length() time.Duration {
+// Failures returns how often a record may fail at most if its waits are those of the contract: as often as it is
+// planned, and throughout the load and the faults.
+func (p *Plan) Failures(contract *history.Contract) int {
+	planned := uint8(0)
+	for i := range p.Records {
+		planned = max(planned, p.Records[i].Failures)
+	}
 	_, to, _ := p.FaultWindow()
-	return p.WarmUp + max(p.Steady, to)
+	return contract.AttemptsWithin(p.WarmUp+max(p.Steady, to)) + int(planned)
 }
 
 // summary is the content of plan.json.

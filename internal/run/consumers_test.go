@@ -60,7 +60,6 @@ func TestMissingTopicsAreTold(t *testing.T) {
 	var said strings.Builder
 	var kept keptEvents
 	header := history.Header{Topics: topics, Consumers: make([]history.Consumer, 1)}
-	header.Contract().Backoff.Initial = time.Second
 	r := &run{
 		options: Options{Log: zerolog.New(&said)}, header: header, clock: history.NewClock(),
 		live: newLive(&kept, &header), stage: stage{tap: proxy}, plan: &plan.Plan{},

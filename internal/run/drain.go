@@ -177,14 +177,7 @@ func (a *allowance) back() time.Duration {
 
 // quietAfter returns how long a subject that has committed everything may be idle while a failed record is neither
 // finished nor dead-lettered.
-func (r *run) quietAfter() time.Duration {
-	longest := time.Duration(0)
-	for i := range r.header.Consumers {
-		contract := &r.header.Consumers[i].Contract
-		longest = max(longest, contract.LongestWait(contract.AttemptsWithin(r.plan.Length())))
-	}
-	return longest + r.plan.RetryAfter + quietMargin
-}
+func (r *run) quietAfter() time.Duration { return r.longestWait + quietMargin }
 
 // quiet measures for how long nothing has moved.
 type quiet struct {

@@ -43,16 +43,14 @@ command: [sh, -c, "echo ready; sleep 0.3; exit 3"]`)
 }
 
 // A subject that never gives up may be idle for the wait that has grown longest when everything is healed.
-func TestQuietAfterGrownWaits(t *testing.T) {
+func TestPatienceWithGrownWaits(t *testing.T) {
 	for most, want := range map[int]time.Duration{0: 16 * time.Second, 3: 2 * time.Second} {
-		r := &run{plan: &plan.Plan{Steady: 30 * time.Second}, header: history.Header{Consumers: []history.Consumer{{
+		r := &run{plan: &plan.Plan{Steady: 10 * time.Second, Records: []plan.Record{{Failures: 1}}}, header: history.Header{Consumers: []history.Consumer{{
 			Contract: history.Contract{MaxAttempts: most, Backoff: history.Backoff{Initial: time.Second, Multiplier: 2}},
 		}}}}
-		if got := r.quietAfter() - quietMargin; got != want {
-			t.Errorf("%d attempts promised: quiet after %s, want %s", most, got, want)
-		}
-		if got := r.longestPatience(); got < want {
-			t.Errorf("%d attempts promised: stuck after %s, less than %s", most, got, want)
+		patience, wait := r.patienceOfAll()
+		if wait != want || patience < want {
+			t.Errorf("%d attempts promised: quiet after %s, stuck after %s; want %s", most, wait, patience, want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func replayPart(s *scenarios.Scenario, planned *plan.Plan, contract history.Cont
 	rounds := time.Duration(max(s.Replay.Rounds, 1))
 	return EstimatedPart{
 		Name: "replay", Usual: rounds * (took + seriesOf(contract) + time.Second),
-		Most: rounds * (took + seriesOf(contract) + contract.Patience(planned.Length()) + time.Second),
+		Most: rounds * (took + seriesOf(contract) + contract.Patience(planned.Failures(&contract)) + time.Second),
 		Why:  fmt.Sprintf("%d dead letters at %s, and their drain", letters, s.Replay.Rate),
 	}
 }

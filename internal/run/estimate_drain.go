@@ -56,7 +56,7 @@ func drainPart(planned *plan.Plan, contract *history.Contract, instances int) Es
 		Why:   "the waits of the last record that fails",
 	}
 	slowest := max(played.drain(most), seriesOf(*contract))
-	part.Most = min(slowest, drainCap) + contract.Patience(planned.Length())
+	part.Most = min(slowest, drainCap) + contract.Patience(planned.Failures(contract))
 	if usual != laneNone {
 		part.Why = fmt.Sprintf("retries in place, one record of each %s at a time", usual)
 	}
@@ -68,7 +68,7 @@ func drainPart(planned *plan.Plan, contract *history.Contract, instances int) Es
 			units.Text(slowest))
 	}
 	part.Why += fmt.Sprintf("; longer while something moves, until nothing has for %s and the session timeout",
-		contract.Patience(planned.Length()))
+		contract.Patience(planned.Failures(contract)))
 	return part
 }
 

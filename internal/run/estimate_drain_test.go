@@ -46,7 +46,7 @@ func (one drainCase) check(t *testing.T) {
 		one.load(planned)
 	}
 	part := drainPart(planned, &contract, one.instances)
-	part.Most -= contract.Patience(planned.Length())
+	part.Most -= contract.Patience(planned.Failures(&contract))
 	part.Usual -= drainPoll
 	if one.usual == drainCap {
 		part.Usual = drainCap // it includes the pause before the last look

@@ -133,7 +133,7 @@ func (r *run) writeHeader() error {
 	r.writeGraph()
 	r.writeServices()
 	r.writeStore()
-	r.header.Expect.Patience = r.longestPatience()
+	r.header.Expect.Patience, r.longestWait = r.patienceOfAll()
 	if r.options.Manual != nil {
 		r.header.Instances += r.spare()
 		r.header.Consumers[len(r.header.Consumers)-1].Instances += r.spare()
@@ -213,13 +213,14 @@ func (r *run) expect() history.Expect {
 	}
 }
 
-// longestPatience returns the longest patience of any consumer.
-func (r *run) longestPatience() time.Duration {
-	longest := time.Duration(0)
+// patienceOfAll returns the longest patience of any consumer, and the longest wait before an attempt.
+func (r *run) patienceOfAll() (patience, wait time.Duration) {
 	for i := range r.header.Consumers {
-		longest = max(longest, r.header.Consumers[i].Contract.Patience(r.plan.Length()))
+		contract := &r.header.Consumers[i].Contract
+		failures := r.plan.Failures(contract)
+		patience, wait = max(patience, contract.Patience(failures)), max(wait, contract.LongestWait(failures))
 	}
-	return longest + r.plan.RetryAfter
+	return patience + r.plan.RetryAfter, wait + r.plan.RetryAfter
 }
 
 // environment describes the machine and the components, for comparing runs. It contains no user, host or path.

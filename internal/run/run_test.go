@@ -449,7 +449,6 @@ func TestFaultsWaitForASubjectThatIsBehind(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newShown(t)
 				s.plan.Records, s.plan.Steady, s.header.Expect.Patience = s.plan.Records[:sent], steady, 40*time.Second
-				s.header.Contract().Backoff.Initial = time.Second
 				if s.header.Contract().CommitInterval = test.commits; test.commits > 0 {
 					s.plan.Faults = make([]faults.Planned, 1)
 				}

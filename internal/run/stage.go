@@ -47,6 +47,8 @@ type run struct {
 	live      *live
 	ops       atomic.Int64
 	ids       *history.IDs
+	// longestWait is the longest promised wait before an attempt, of any consumer.
+	longestWait time.Duration
 	// offSchedule logs once that the workload could not keep its schedule.
 	offSchedule sync.Once
 
