@@ -114,7 +114,7 @@ func TestALedgerForfeitsOnlyWhatIsExplained(t *testing.T) {
 }
 
 // Where no number of attempts is promised, a record has rested only after the wait that its own number gives. Until then
-// the stop at the end of the run, at which another process gets its partition, explains that it was lost.
+// the stop at the end of the run explains that it was lost.
 func TestARecordRestsAfterItsOwnWait(t *testing.T) {
 	told := func(b *builder, after time.Duration) *builder {
 		b.end(b.start(0), 0, history.OutcomeRateLimited).Aux = int64(after)
@@ -135,6 +135,7 @@ func TestARecordRestsAfterItsOwnWait(t *testing.T) {
 		{"long after the wait after the first attempt", true, 12 * time.Second, func(b *builder) *builder {
 			return b.fails(0, 1)
 		}},
+		{"never attempted", true, 9 * time.Second, func(b *builder) *builder { return b }},
 		{"within the longest wait", false, 19 * time.Second, func(b *builder) *builder { return b.fails(0, 12) }},
 		{"long after the longest wait", true, 24 * time.Second, func(b *builder) *builder { return b.fails(0, 12) }},
 		{"within the time that a 429 gave", false, 9 * time.Second, func(b *builder) *builder {
@@ -160,8 +161,7 @@ func TestARecordRestsAfterItsOwnWait(t *testing.T) {
 			contract.Unlimited = true
 			contract.Backoff = history.Backoff{Initial: 100 * ms, Multiplier: 2, Cap: 20 * time.Second, Late: 20 * ms}
 			test.tell(b.begin().send(0)).commit(1).phase(history.PhaseHeal).phase(history.PhaseDrain)
-			b.wait(test.waits).phase(history.PhaseAudit).signal("TERM").exit(0)
-			v := judged(t, b.as(1, 0).up().assign(0).signal("TERM").exit(0).sealed())
+			v := judged(t, b.wait(test.waits).done())
 			if (v.Verdict == Fail) != test.lost {
 				t.Errorf("%s: %v", v.Verdict, v.Reasons)
 			}

@@ -40,12 +40,22 @@ func (w *state) cutHeld(e *history.Event) {
 // its delivery there was a disruption, perhaps after the commit that covers it. That its dead letter was refused is
 // none, as the process still has the record. Neither is the stop at the end of the run, if nothing was awaited then.
 func (w *state) forfeited(number int32, r *record) bool {
-	home := w.home(number, r)
-	to := w.disturbed(home)
-	if home != nil && w.rested(number, w.drainedAt()) {
-		to = home.untilStop
+	if !w.contract.AutoCommit || !r.has(markSeen) {
+		return false
 	}
-	return w.contract.AutoCommit && r.has(markSeen) && r.disturbedFrom.until(to) > 0
+	home := w.home(number, r)
+	if home == nil || !w.rested(number, w.drainedAt()) {
+		return r.disturbedFrom.until(w.disturbed(home)) > 0 || r.attempts > 0 && w.stoppedIn(home, number, r)
+	}
+	return r.disturbedFrom.until(home.untilStop) > 0
+}
+
+// stoppedIn reports whether its process was cut short, such as by the stop at the end of the run, while it was to attempt
+// the record again.
+func (w *state) stoppedIn(home *partition, number int32, r *record) bool {
+	return home != nil && !w.standsStill() && slices.ContainsFunc(home.cuts, func(one cut) bool {
+		return w.interrupted(home, w.position(number, r).offset, number, one)
+	})
 }
 
 // rested reports whether by the time nothing had happened to the record for longer than any promised wait. One that was
