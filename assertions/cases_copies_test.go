@@ -338,3 +338,42 @@ func TestUsualWaits(t *testing.T) {
 		}
 	}
 }
+
+// What commits pass of a record after one that passed it before its copy was written is not noted, so its dead letter is
+// not judged.
+func TestACommitBeforeTheCopyLeavesTheLetterOpen(t *testing.T) {
+	tell := func(b *builder, number int32, early bool) {
+		b.send(number).fails(number, 1)
+		if early {
+			b.commit(int64(number) + 1)
+		}
+		b.retryCopy(number).commit(int64(number) + 1)
+		for range 2 {
+			b.wait(50*ms).attempt(number, history.OutcomeTransient)
+			if b.tries[number] < 3 {
+				b.retryCopy(number)
+			}
+		}
+		b.letter(number)
+	}
+	for name, test := range map[string]struct {
+		early  []bool
+		want   Status
+		judged int64
+	}{
+		"both in order":          {[]bool{false, false}, Pass, 2},
+		"the first is too early": {[]bool{true, false}, Pass, 1},
+		"both are too early":     {[]bool{true, true}, Inconclusive, 0},
+	} {
+		b := newBuilder()
+		headerCounter(b)
+		b.begin()
+		for number, early := range test.early {
+			tell(b, int32(number), early)
+		}
+		v := judged(t, b.commitCopies(3).drain().done())
+		if got := resultOf(t, v, "commit-after-dlq"); got.Status != test.want || got.Judged != test.judged {
+			t.Errorf("%s: %s, %d judged", name, got.Status, got.Judged)
+		}
+	}
+}

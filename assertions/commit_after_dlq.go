@@ -44,12 +44,15 @@ func commitAfterDLQInvariant() Invariant {
 		},
 		of:    "dead-lettered records",
 		needs: append(commitsFollowOutcomes(), hasDLQ(), writesDLQ(brokerWrites)),
-		check: func(r *report) checker { return &commitAfterDLQ{r} },
+		check: func(r *report) checker { return &commitAfterDLQ{r, map[int32]bool{}} },
 	}
 }
 
 type commitAfterDLQ struct {
 	*report
+	// copied are records that a commit passed before their copy in a retry topic was written. What later commits passed
+	// of them is not noted.
+	copied map[int32]bool
 }
 
 func (c *commitAfterDLQ) finish() Result {
@@ -57,9 +60,12 @@ func (c *commitAfterDLQ) finish() Result {
 		c.judge(&c.w.passes[i])
 	}
 	for number := range c.w.letters.values {
-		if r := c.w.record(number); r.has(markCovered) || r.has(markPassed) || r.lives > 0 {
+		if r := c.w.record(number); (r.has(markCovered) || r.has(markPassed) || r.lives > 0) && !c.copied[number] {
 			c.result.Judged++
 		}
+	}
+	if c.result.Judged == 0 && len(c.copied) > 0 {
+		return c.done(Inconclusive, "every record that was dead-lettered had been committed before its copy was written")
 	}
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
 		return c.done(Inconclusive, "no record that was dead-lettered was committed")
@@ -73,7 +79,8 @@ func (c *commitAfterDLQ) judge(p *pass) {
 		return
 	}
 	if c.w.hops && r.lastStart.At() > p.at {
-		return // it went on to a retry topic: the committed position owed a copy, not the dead letter
+		c.copied[p.number] = true // it went on to a retry topic: the committed position owed a copy, not the dead letter
+		return
 	}
 	acked := moment{history.KindProduceResponse, c.w.letterAcked(r)}
 	committed := moment{history.KindCommitRequest, p.at}
