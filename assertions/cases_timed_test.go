@@ -57,6 +57,10 @@ func TestALedgerBalancesWithWhatTimedCommitsForfeit(t *testing.T) {
 			b.signal("STOP").wait(time.Second).signal("CONT").send(0).commit(1)
 			return b.wait(10*time.Second).stall(0, time.Second)
 		}},
+		"dropped after an attempt, delivered after its process had got the partition back": {0, 1, func(b *builder) *builder {
+			b.revoke(0).assign(0).send(0).fails(0, 1).commit(1)
+			return b.wait(10*time.Second).stall(0, time.Second)
+		}},
 		"dropped, and a process that was never handed it is stopped": {0, 1, func(b *builder) *builder {
 			b.send(0).send(1).success(1).commit(2).wait(10*time.Second).revoke(0).as(1, 0).up().assign(0)
 			return b.signal("TERM").exit(0).as(1, 1).up().assign(0)

@@ -85,15 +85,19 @@ func (w *state) eachForfeited(fn func(number int32)) {
 	}
 }
 
-// interrupted reports whether the cut came while the process may have had work to do on the record at the offset: it
-// was the last to attempt it and that had not rested since; or it was handed a record that was never attempted, and had
-// not gone on to what lies behind it long before.
+// interrupted reports whether the cut came while the process may have had work to do on the record at the offset, which
+// it was handed before: it was the last to attempt it and that had not rested since; or the record was never attempted,
+// and it had not gone on to what lies behind it long before.
 func (w *state) interrupted(p *partition, offset int64, number int32, by cut) bool {
+	hands := p.hands[by.by]
+	handed, known := hands.first(offset)
+	if known && handed > by.at {
+		return false
+	}
 	if r := w.record(number); r.attempts > 0 {
 		return r.held == by.by && !w.rested(number, by.at)
 	}
-	hands := p.hands[by.by]
-	if handed, known := hands.first(offset); !known || handed > by.at || w.rested(number, by.at) {
+	if !known || w.rested(number, by.at) {
 		return false
 	}
 	for offset++; offset <= min(p.log.last, hands.until(by.at)); offset++ {
