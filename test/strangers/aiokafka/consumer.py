@@ -5,17 +5,21 @@ import asyncio
 import io
 import json
 import logging
+import math
 import os
 import random
 import signal
+import time
 
 import aiohttp
 import fastavro
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
 
-MAX_ATTEMPTS = 5
-BACKOFF, MAX_BACKOFF, JITTER = 0.05, 0.4, 0.02
+# "unlimited": a record is tried until it succeeds or is refused for good.
+ATTEMPTS = os.environ.get("ATTEMPTS", "5")
+MAX_ATTEMPTS = math.inf if ATTEMPTS == "unlimited" else int(ATTEMPTS)
+BACKOFF, MAX_BACKOFF, JITTER = 0.05, float(os.environ.get("MAX_BACKOFF", 0.4)), 0.02
 FAILURE = ("x-error-reason", "x-retry-attempt", "source-topic", "partition", "offset", "epoch")
 
 ON_UNREADABLE = os.environ.get("ON_UNREADABLE")  # "end" or "again": what becomes of the loop at a value that is not an order; values are not read without it
@@ -104,16 +108,21 @@ class Worker(ConsumerRebalanceListener):
             for message in messages:
                 await self.process(message)
                 done = message.offset + 1
+                if ATTEMPTS == "unlimited":  # the next one may take long: what is finished by now is committed before
+                    await self.commit(tp, done)
         except Interrupted:
             pass
-        if done is not None and PLANTED_BUG != "auto-commit-at-stop":
-            try:
-                await self.consumer.commit({tp: done})
-            except KafkaError as error:
-                logger.error("commit of %s at %d failed: %s", tp, done, error)
+        if done is not None and ATTEMPTS != "unlimited" and PLANTED_BUG != "auto-commit-at-stop":
+            await self.commit(tp, done)
+
+    async def commit(self, tp, done):
+        try:
+            await self.consumer.commit({tp: done})
+        except KafkaError as error:
+            logger.error("commit of %s at %d failed: %s", tp, done, error)
 
     async def process(self, message):
-        attempt = 0
+        attempt, began = 0, time.monotonic()
         if PLANTED_BUG == "auto-commit-at-stop":
             order(message.value)
         try:
@@ -134,7 +143,10 @@ class Worker(ConsumerRebalanceListener):
                 if failure.status == 400 or attempt == MAX_ATTEMPTS:
                     await self.dead_letter(message, attempt, str(failure))
                     return
-                wait = min(BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF) + random.uniform(0, JITTER)
+                if PLANTED_BUG == "max-elapsed" and time.monotonic() - began > 5:
+                    logger.error("%s-%d at %d: given up: %s", message.topic, message.partition, message.offset, failure)
+                    return
+                wait = min(BACKOFF * 2 ** min(attempt - 1, 30), MAX_BACKOFF) + random.uniform(0, JITTER)
                 await self.sleep(max(wait, failure.retry_after))
         raise Interrupted
 

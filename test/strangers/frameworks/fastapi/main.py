@@ -2,7 +2,9 @@
 commits every five seconds (`enable_auto_commit`)."""
 
 import asyncio
+import itertools
 import logging
+import math
 import os
 from contextlib import asynccontextmanager
 
@@ -11,8 +13,10 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 from fastapi import FastAPI, Response
 
-MAX_ATTEMPTS = 3
-BACKOFF = 0.1
+# ATTEMPTS=unlimited tries an order until it is charged or refused. MAX_BACKOFF is the longest wait, in seconds.
+ATTEMPTS = os.environ.get("ATTEMPTS", "3")
+MAX_ATTEMPTS = math.inf if ATTEMPTS == "unlimited" else int(ATTEMPTS)
+BACKOFF, MAX_BACKOFF = 0.1, float(os.environ.get("MAX_BACKOFF", "inf"))
 # A mistake that tests plant, to see it named; none otherwise.
 PLANTED_BUG = os.environ.get("PLANTED_BUG")
 
@@ -24,21 +28,19 @@ async def call(http, order):
     """Returns the status of the downstream's answer, or none without one."""
     try:
         return (await http.post("/v1/attempt", content=order.value)).status_code
-    except httpx.TransportError:
+    except httpx.ConnectError if PLANTED_BUG == "timeout-not-caught" else httpx.TransportError:
         return None
 
 
 async def charge(http, order):
     """Charges an order, and returns why it could not be charged, or none."""
-    for attempt in range(MAX_ATTEMPTS):
+    for attempt in itertools.count(1):
         status = await call(http, order)
         if status == 200:
             return None
-        if status in (400, 404, 422):
-            break
-        if attempt < MAX_ATTEMPTS - 1:
-            await asyncio.sleep(BACKOFF * 2**attempt)
-    return f"status {status}"
+        if status in (400, 404, 422) or attempt == MAX_ATTEMPTS:
+            return f"status {status}"
+        await asyncio.sleep(min(BACKOFF * 2 ** min(attempt - 1, 30), MAX_BACKOFF))
 
 
 async def dead_letter(producer, order, failure):
