@@ -49,7 +49,10 @@ import org.slf4j.LoggerFactory;
  */
 public final class OrdersService implements Runnable, ConsumerRebalanceListener {
   private static final Logger log = LoggerFactory.getLogger(OrdersService.class);
-  private static final int MAX_ATTEMPTS = 3;
+  /** Unlimited: a record is tried until it succeeds or is refused for good, see {@link #attempt}. */
+  private static final boolean UNLIMITED = "unlimited".equals(System.getenv("ATTEMPTS"));
+  private static final int MAX_ATTEMPTS = UNLIMITED ? Integer.MAX_VALUE : 3;
+  private static final long MAX_BACKOFF_MS = Long.parseLong(System.getenv().getOrDefault("MAX_BACKOFF_MS", "20000"));
   private static final long FIRST_BACKOFF_MS = 100;
   private static final ObjectMapper JSON = new ObjectMapper();
   /** A mistake that tests plant, to see it named; none otherwise. */
@@ -71,7 +74,15 @@ public final class OrdersService implements Runnable, ConsumerRebalanceListener 
   private final ExecutorService worker = Executors.newSingleThreadExecutor();
   /** What is finished and not yet committed. */
   private final Map<TopicPartition, OffsetAndMetadata> done = new HashMap<>();
+  /** The records that wait for their next attempt, if attempts are unlimited. Their partitions are paused. */
+  private final Map<TopicPartition, Waiting> waiting = new HashMap<>();
   private volatile boolean stopping;
+
+  /** How often a record failed, and the time of {@code System.nanoTime()} at which it is tried again. */
+  private record Waiting(int attempts, long until) {}
+
+  /** What came of an attempt: an HTTP status, or 0 without an answer. */
+  private record Answer(int status, String reason, long retryAfter) {}
 
   OrdersService() {
     Properties consuming = new Properties();
@@ -124,7 +135,7 @@ public final class OrdersService implements Runnable, ConsumerRebalanceListener 
       while (!stopping) {
         ConsumerRecords<byte[], byte[]> records;
         try {
-          records = consumer.poll(Duration.ofMillis(500));
+          records = consumer.poll(resume());
         } catch (RecordDeserializationException e) {
           unreadable(e);
           continue;
@@ -134,11 +145,17 @@ public final class OrdersService implements Runnable, ConsumerRebalanceListener 
           continue;
         }
         for (ConsumerRecord<byte[], byte[]> record : records) {
-          if (!process(record)) {
+          TopicPartition partition = new TopicPartition(record.topic(), record.partition());
+          if (waiting.containsKey(partition) && consumer.paused().contains(partition)) {
+            continue; // behind the one that waits
+          }
+          if (!(UNLIMITED ? attempt(partition, record) : process(record))) {
+            if (waiting.containsKey(partition)) {
+              continue;
+            }
             break;
           }
-          done.put(new TopicPartition(record.topic(), record.partition()),
-              new OffsetAndMetadata(record.offset() + 1, record.leaderEpoch(), ""));
+          done.put(partition, new OffsetAndMetadata(record.offset() + 1, record.leaderEpoch(), ""));
         }
         commit();
       }
@@ -163,6 +180,49 @@ public final class OrdersService implements Runnable, ConsumerRebalanceListener 
   @Override
   public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
     done.keySet().removeAll(partitions);
+    waiting.keySet().removeAll(partitions);
+  }
+
+  /** Resumes the partitions whose records are due, and returns how long the next poll may wait. */
+  private Duration resume() {
+    long now = System.nanoTime();
+    Duration left = Duration.ofMillis(500);
+    for (Map.Entry<TopicPartition, Waiting> one : waiting.entrySet()) {
+      Duration until = Duration.ofNanos(one.getValue().until() - now);
+      if (until.isNegative() || until.isZero()) {
+        consumer.resume(List.of(one.getKey()));
+      } else if (until.compareTo(left) < 0) {
+        left = until;
+      }
+    }
+    return left;
+  }
+
+  /**
+   * Tries a record once. If it fails, its partition is paused at it, and the loop goes on: it has to poll, as the group takes its
+   * partitions away after max.poll.interval.ms. Returns true when the record has come to its end.
+   */
+  private boolean attempt(TopicPartition partition, ConsumerRecord<byte[], byte[]> record) {
+    Waiting before = waiting.remove(partition);
+    int attempt = before == null ? 1 : before.attempts() + 1;
+    Answer answer = answer(record);
+    if (answer == null) {
+      return false;
+    }
+    if (answer.status() == 200) {
+      return true;
+    }
+    if (answer.status() == 400 || answer.status() == 422) {
+      return deadLetter(record, attempt, answer.reason());
+    }
+    long backoff = Math.min(FIRST_BACKOFF_MS << Math.min(attempt - 1, 30), MAX_BACKOFF_MS);
+    long until = System.nanoTime() + Duration.ofMillis(Math.max(backoff, answer.retryAfter())).toNanos();
+    consumer.pause(List.of(partition));
+    if (!PLANTED_BUG.equals("paused-without-seek")) {
+      consumer.seek(partition, new OffsetAndMetadata(record.offset(), record.leaderEpoch(), ""));
+    }
+    waiting.put(partition, new Waiting(attempt, until));
+    return false;
   }
 
   private void unreadable(RecordDeserializationException e) {
@@ -203,30 +263,34 @@ public final class OrdersService implements Runnable, ConsumerRebalanceListener 
   /** Returns true when the record has come to its end, false when the service is to stop. */
   private boolean process(ConsumerRecord<byte[], byte[]> record) {
     for (int attempt = 1; !stopping; attempt++) {
-      String reason;
-      int status = 0;
-      long retryAfter = 0;
-      try {
-        HttpResponse<byte[]> response = call(record);
-        status = response.statusCode();
-        if (status == 200) {
-          return true;
-        }
-        reason = reason(response);
-        retryAfter = 1000 * response.headers().firstValueAsLong("Retry-After").orElse(0);
-      } catch (IOException e) {
-        reason = e.toString();
-      } catch (InterruptedException e) {
+      Answer answer = answer(record);
+      if (answer == null) {
         return false;
       }
-      if (status == 400 || status == 422 || attempt == MAX_ATTEMPTS) {
-        return deadLetter(record, attempt, reason);
+      if (answer.status() == 200) {
+        return true;
       }
-      if (!sleep(Math.max(FIRST_BACKOFF_MS << (attempt - 1), retryAfter))) {
+      if (answer.status() == 400 || answer.status() == 422 || attempt == MAX_ATTEMPTS) {
+        return deadLetter(record, attempt, answer.reason());
+      }
+      if (!sleep(Math.max(FIRST_BACKOFF_MS << (attempt - 1), answer.retryAfter()))) {
         return false;
       }
     }
     return false;
+  }
+
+  /** Returns what came of one attempt, or null if the service is to stop. */
+  private Answer answer(ConsumerRecord<byte[], byte[]> record) {
+    try {
+      HttpResponse<byte[]> response = call(record);
+      long retryAfter = 1000 * response.headers().firstValueAsLong("Retry-After").orElse(0);
+      return new Answer(response.statusCode(), response.statusCode() == 200 ? "" : reason(response), retryAfter);
+    } catch (IOException e) {
+      return new Answer(0, e.toString(), 0);
+    } catch (InterruptedException e) {
+      return null;
+    }
   }
 
   /** Returns the first response that is not 200, or the last. */
