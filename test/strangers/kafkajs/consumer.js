@@ -4,8 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { SchemaRegistry } from '@kafkajs/confluent-schema-registry'
 import { Kafka, logLevel } from 'kafkajs'
 
-const MAX_ATTEMPTS = 3
-const BACKOFF_MS = [50, 100]
+// ATTEMPTS=unlimited tries a message until it succeeds or is refused for good, with waits of MAX_BACKOFF_MS at most.
+const MAX_ATTEMPTS = process.env.ATTEMPTS === 'unlimited' ? Infinity : 3
+const MAX_BACKOFF_MS = Number(process.env.MAX_BACKOFF_MS ?? 100)
+const FIRST_BACKOFF_MS = 50
 
 // A mistake that tests plant, to see it named; none otherwise.
 const PLANTED_BUG = process.env.PLANTED_BUG
@@ -111,6 +113,20 @@ async function deadLetter(topic, partition, message, attempts, error) {
   throw new Interrupted('stopped before the dead letter was acknowledged')
 }
 
+// The mistake that tests plant is a list of waits that runs out: Math.max makes NaN of undefined, which is no wait.
+function backoff(attempt) {
+  if (PLANTED_BUG === 'waits-run-out') return [50, 100, 200][attempt - 1]
+  return Math.min(FIRST_BACKOFF_MS * 2 ** (attempt - 1), MAX_BACKOFF_MS)
+}
+
+// Waits, and keeps the session alive meanwhile: the client sends a heartbeat every 3 s at most.
+async function wait(ms, heartbeat) {
+  for (let left = ms; left > 0 && !stopping; left -= 500) {
+    await sleep(Math.min(left, 500))
+    await heartbeat()
+  }
+}
+
 // Throws at a value that is not an order: the client tries again, then crashes, leaves its group and starts anew.
 function check(value) {
   if (value !== null && typeof JSON.parse(value)?.id !== 'string') throw new TypeError('not an order: it has no id')
@@ -140,9 +156,8 @@ async function eachMessage({ topic, partition, message, heartbeat }) {
     } catch (error) {
       if (error.status === 422) return
       if (error.status === 400 || attempt === MAX_ATTEMPTS) return deadLetter(topic, partition, message, attempt, error)
-      await sleep(Math.max(BACKOFF_MS[attempt - 1], error.retryAfter ?? 0))
+      await wait(Math.max(backoff(attempt), error.retryAfter ?? 0), heartbeat)
     }
-    await heartbeat()
   }
   throw new Interrupted('stopped') // not resolved: the message is delivered again
 }
