@@ -3,17 +3,21 @@ commits what is stored every five seconds and when it closes. All settings of th
 
 import json
 import logging
+import math
 import os
 import random
 import signal
 import sqlite3
 import threading
+import time
 
 import requests
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
 
-MAX_ATTEMPTS = 3
-BACKOFF, MAX_BACKOFF, JITTER = 0.1, 1.0, 0.05
+# "unlimited": a record is tried until it succeeds or is refused for good.
+ATTEMPTS = os.environ.get("ATTEMPTS", "3")
+MAX_ATTEMPTS = math.inf if ATTEMPTS == "unlimited" else int(ATTEMPTS)
+BACKOFF, MAX_BACKOFF, JITTER = 0.1, float(os.environ.get("MAX_BACKOFF", 1.0)), 0.05
 
 # A mistake that tests plant, to see it named; none otherwise.
 PLANTED_BUG = os.environ.get("PLANTED_BUG")
@@ -133,7 +137,41 @@ def take(consumer, topic, share, offsets):
     )
 
 
-def process(session, producer, message):
+class Taken(Exception):
+    """The record's partition was taken away: its next owner has the record again. The same poll may have given a message of the new assignment."""
+
+    def __init__(self, message):
+        super().__init__("the partition was taken away")
+        self.message = message
+
+
+class Paused:
+    """Waits with all partitions paused, and polls meanwhile: who doesn't for max.poll.interval.ms is put out of the group."""
+
+    def __init__(self, consumer):
+        self.consumer, self.taken = consumer, set()
+
+    def on_assign(self, consumer, partitions):
+        consumer.assign(partitions)
+        if PLANTED_BUG != "not-resumed":
+            consumer.resume(partitions)  # librdkafka keeps those paused that were when they were taken away
+
+    def on_revoke(self, _, partitions):
+        self.taken.update((one.topic, one.partition) for one in partitions)
+
+    def wait(self, message, seconds):
+        here, until, polled = (message.topic(), message.partition()), time.monotonic() + seconds, None
+        self.taken.clear()
+        if PLANTED_BUG != "polls-without-pause":
+            self.consumer.pause(self.consumer.assignment())
+        while here not in self.taken and not stopping.is_set() and (left := until - time.monotonic()) > 0:
+            polled = self.consumer.poll(min(left, 0.2))
+        self.consumer.resume(self.consumer.assignment())
+        if here in self.taken:
+            raise Taken(polled)
+
+
+def process(session, producer, message, wait):
     """Returns True when the record has come to its end."""
     if PLANTED_BUG == "garbage-committed" and not is_json(message.value()):
         logger.warning("not JSON: %s [%d] @ %d", message.topic(), message.partition(), message.offset())
@@ -150,8 +188,8 @@ def process(session, producer, message):
                 return True
             if failure.status == 400 or attempt == MAX_ATTEMPTS:
                 return dead_letter(producer, os.environ.get("KAFKA_DLQ_TOPIC") or message.topic() + ".dlt", message, attempt, failure)
-            wait = min(BACKOFF * 2 ** (attempt - 1), MAX_BACKOFF) + random.uniform(0, JITTER)
-            stopping.wait(max(wait, failure.retry_after))
+            seconds = min(BACKOFF * 2 ** min(attempt - 1, 30), MAX_BACKOFF) + random.uniform(0, JITTER)
+            wait(message, max(seconds, failure.retry_after))
     return False
 
 
@@ -168,15 +206,19 @@ def main():
         logger=logger,
     )
     listener = {"on_assign": skip_to_end} if PLANTED_BUG == "skips-at-rebalance" else {}
+    wait = lambda _, seconds: stopping.wait(seconds)
+    if ATTEMPTS == "unlimited":
+        paused = Paused(consumer)
+        wait, listener = paused.wait, {"on_assign": paused.on_assign, "on_revoke": paused.on_revoke}
     offsets = Offsets(os.environ["OFFSETS_DATABASE"]) if "OFFSETS_DATABASE" in os.environ else None
     if share := os.environ.get("KAFKA_PARTITIONS"):
         take(consumer, os.environ["KAFKA_TOPIC"], share, offsets)
     else:
         consumer.subscribe(os.environ["KAFKA_TOPIC"].split(","), **listener)
-    session = requests.Session()
+    session, upcoming = requests.Session(), None
     try:
         while not stopping.is_set():
-            message = consumer.poll(1.0)
+            message, upcoming = consumer.poll(1.0) if upcoming is None else upcoming, None
             if message is None:
                 continue
             if message.error():
@@ -184,8 +226,13 @@ def main():
                 continue
             if offsets and PLANTED_BUG == "stored-first":
                 offsets.store(message)
-            if not process(session, producer, message):
-                break
+            try:
+                if not process(session, producer, message, wait):
+                    break
+            except Taken as taken:
+                logger.warning("taken away: %s [%d] @ %d", message.topic(), message.partition(), message.offset())
+                upcoming = taken.message
+                continue
             if offsets:
                 offsets.store(message)
                 continue
