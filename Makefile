@@ -187,7 +187,7 @@ apps:
 SHORT = ./dlqbench prove strangers --strangers test/strangers --quiet --parallel 3 --runs 4
 strangers-short: build
 	$(SHORT) --first $$(($(SLICE) * 4))
-	$(SHORT) --first $$(($(SLICE) * 4 % 456)) --drawn
+	$(SHORT) --first $$(($(SLICE) * 4 % 472)) --drawn
 
 # Links through a toxiproxy server give the verdicts that dlqbench's own links give, in each shipped scenario with a
 # network fault, with every toxic once, and for planted bugs that such scenarios name. docs/toxiproxy.md has the table.

@@ -48,6 +48,13 @@ func inBatches(scenario string) string { return scenario + " workload.rate=60/s"
 // aloneInOutage has one instance make all calls while they fail.
 const aloneInOutage = "downstream-outage subject.reference.instances=1"
 
+// fewTimeOut has few records, and calls of some of them time out.
+const fewTimeOut = "../a-few-records workload.outcomes.exhausted=0 workload.outcomes.timeout.weight=10 " +
+	"workload.outcomes.timeout.failures=1"
+
+// longOutage lets waits grow to 20 s.
+const longOutage = "../long-outage"
+
 // handover takes partitions from an instance that has the schema to one that cannot load it.
 const handover = "registry-outage subject.reference.instances=2"
 
@@ -59,6 +66,12 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"delivery-error-ignored", "dlq-publish-failure", "commit-after-dlq"},
 			{"garbage-committed", "hostile-payloads", "no-loss"},
 			{"skips-at-rebalance", "scale-up-and-down", "no-loss"},
+		},
+		"confluent-kafka/subjects/patient.yaml": {
+			{"", longOutage, ""},
+			{"polls-without-pause", "downstream-outage", "commit-after-outcome: commit-past-unfinished"},
+			{"", "../joins-in-outage", ""},
+			{"not-resumed", "../joins-in-outage", "no-loss: stalled"},
 		},
 		"confluent-kafka/subjects/search.yaml": {
 			{"item-errors-ignored", "smoke", "commit-after-outcome"},
@@ -79,6 +92,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"letter-not-checked", "dlq-publish-failure", "commit-after-dlq"},
 			{"no-seek-after-failure", "dlq-publish-failure", "no-loss"},
 		},
+		"java/subjects/patient.yaml": {
+			{"", longOutage, ""},
+			{"paused-without-seek", "downstream-outage", "commit-after-outcome: commit-past-unfinished"},
+		},
 		"sarama/subject.yaml": {
 			{"marked-before-letter", "dlq-publish-failure", "commit-after-dlq"},
 			{"goroutine-per-message", "transient-downstream", "commit-after-outcome"},
@@ -98,6 +115,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"rejection-swallowed", "dlq-publish-failure", "commit-after-dlq"},
 			{"not-awaited", "transient-downstream", "commit-after-outcome"},
 		},
+		"kafkajs/subjects/patient.yaml": {
+			{"", longOutage, ""},
+			{"waits-run-out", "downstream-outage", "backoff: backoff-early"},
+		},
 		"java/subjects/halts-ends.yaml": {
 			{"", "malformed-records", ""},
 			{"seeks-past-unreadable", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
@@ -108,6 +129,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"unreadable-logged", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
 		},
 		"aiokafka/subject.yaml": {{"acks-by-default", "dlq-leader-loss", "no-loss: dropped-by-ack"}},
+		"aiokafka/subjects/patient.yaml": {
+			{"", longOutage, ""},
+			{"max-elapsed", longOutage, "no-loss: lost"},
+		},
 		"aiokafka/subjects/halts-ends.yaml": {
 			{"", "malformed-records", ""},
 			{"auto-commit-at-stop", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
@@ -407,6 +432,10 @@ func strangersBugs() map[string][]plantedInStranger {
 		"frameworks/fastapi/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"error-logged", "dlq-publish-failure", "no-loss: lost"},
+		},
+		"frameworks/fastapi/subjects/patient.yaml": {
+			{"", "../" + longOutage, ""},
+			{"timeout-not-caught", "../" + fewTimeOut, "no-loss: stalled"},
 		},
 		"frameworks/vertx/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
