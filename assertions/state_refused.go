@@ -180,7 +180,8 @@ func (w *state) lies(number int32, r *record) place {
 
 // endIdle ends an interval in which the process did nothing.
 func (w *state) endIdle(l *life, at time.Duration) {
-	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > refusedLong+w.contract.LongestWait(math.MaxInt) {
+	limit := refusedLong + w.contract.LongestWait(math.MaxInt)
+	if len(l.refused) > 0 && w.contract.OnFailure == history.OnFailureRetry && at-l.idle > limit {
 		// What a commit has passed is not tried again, rightly or not: other invariants judge the commit.
 		number, since := l.firstRefused(func(number int32) bool { return !w.record(number).has(markCovered) })
 		if number != none {
