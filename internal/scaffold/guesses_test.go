@@ -134,6 +134,12 @@ String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TO
 @Value("${kafka.bootstrap-servers}") String servers;`, "src/main/resources/application.properties",
 			"# a.url=http://x\nstock.endpoint = http://stock/api\n"},
 			"KAFKA_BOOTSTRAP_SERVERS - - SPRING_KAFKA_CONSUMER_GROUP_ID STOCK_ENDPOINT"},
+		"placeholders in annotations of Spring": {[]string{"pom.xml", "<project>spring-kafka</project>",
+			"src/main/java/shop/C.java", `import org.springframework.kafka.annotation.KafkaListener;
+@KafkaListener(topics = "${ORDERS_TOPIC}", groupId = "${ORDERS_GROUP:orders}")`},
+			"SPRING_KAFKA_BOOTSTRAP_SERVERS ORDERS_TOPIC - ORDERS_GROUP -"},
+		"such a text without Spring": {[]string{"package.json", "{}", "src/app.ts", "log(\"${ORDERS_TOPIC}\")"},
+			"KAFKA_BOOTSTRAP_SERVERS - - - -"},
 		"the same without Spring": {[]string{"pom.xml", "<project/>", "src/main/resources/application.properties",
 			"stock.endpoint = http://stock/api\n"},
 			"KAFKA_BOOTSTRAP_SERVERS - - - -"},

@@ -68,9 +68,11 @@ var (
 	// takes matches names that are taken out of Node's environment at once, and names one of them.
 	takes, taken = regexp.MustCompile(`\{([^{}]*)\}\s*=\s*process\.env\b`), regexp.MustCompile(`\b([A-Z][A-Z0-9_]*)\b`)
 	// placeholder matches a variable in settings, such as those of Spring, Quarkus, Benthos and Platformatic ("{NAME}"),
-	// and in shell scripts; inCamel matches one in settings and routes of Camel.
+	// and in shell scripts; inCamel matches one in settings and routes of Camel, and inSpring one in Spring's annotations:
+	// @KafkaListener(topics = "${ORDERS_TOPIC}").
 	placeholder = regexp.MustCompile(`[$"']\{([A-Z][A-Z0-9_]*)[:}]`)
 	inCamel     = regexp.MustCompile(`\{\{env:([A-Z][A-Z0-9_]*)[:}]`)
+	inSpring    = regexp.MustCompile(`"\\?\$\{([A-Z][A-Z0-9_]*)[:}]`)
 )
 
 // names are the variables that a file reads, in order.
@@ -80,6 +82,9 @@ func (s source) names() []string {
 		return append(names, oneOf(placeholder, s.text)...)
 	}
 	names = append(append(names, oneOf(reads, s.text)...), oneOf(configured, s.text)...)
+	if strings.Contains(s.text, "org.springframework") {
+		names = append(names, oneOf(inSpring, s.text)...)
+	}
 	if strings.Contains(s.text, "BaseSettings") {
 		prefix := strings.Join(oneOf(fieldsPrefix, s.text), "")
 		for _, field := range oneOf(fields, s.text) {
