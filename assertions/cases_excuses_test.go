@@ -192,6 +192,12 @@ func neverGivesUpCases() []testCase {
 			f := b.fault("network", "downstream", "downstream resets its connections")
 			return without(b).fails(0, 1).breaks(f).commit(1).wait(100 * ms).heals(f).drain().done()
 		}},
+		{"it never gives up, and commits after a failure, long after the link could hide a call",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				f := b.fault("network", "downstream", "downstream resets its connections")
+				without(b).breaks(f).wait(100 * ms).heals(f).wait(time.Second)
+				return b.fails(0, 1).commit(1).drain().done()
+			}},
 		{"it never gives up, and dead-letters the record after three failures", []string{"under-retried"},
 			func(b *builder) history.Source { return never(b).fails(0, 3).letter(0).commit(1).drain().done() }},
 		{"it never gives up, and dead-letters the record at once", []string{"premature-dead-letter", "under-retried"},

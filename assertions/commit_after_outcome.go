@@ -342,7 +342,7 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	}
 	hidden := false
 	if attempts > 0 {
-		_, hidden = w.answersHidden(number, r.held.instance, r.born.At(), by)
+		_, hidden = w.answersHidden(number, r.held.instance, w.hiddenFrom(r, by), by)
 	} else {
 		for instance := range w.instances { // which one had it, no attempt says
 			_, some := w.answersHidden(number, instance, r.born.At(), by)
@@ -353,4 +353,13 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 		return unseen
 	}
 	return ""
+}
+
+// hiddenFrom is the time from which a hidden attempt may have ended the record. Where no count ends a record, what was
+// hidden before an attempt that was seen did not end it, or it would not have been tried again.
+func (w *state) hiddenFrom(r *record, by time.Duration) time.Duration {
+	if w.contract.Unlimited && r.has(markEnded) && r.lastEnd.At() <= by {
+		return r.lastEnd.At()
+	}
+	return r.born.At()
 }
