@@ -147,6 +147,17 @@ String dlq = System.getenv().get("DLT_TOPIC");`}, "KAFKA_URL SOURCE_TOPIC DLT_TO
 			`var servers = Environment.GetEnvironmentVariable("BOOTSTRAP_SERVERS");
 var uri = Environment.GetEnvironmentVariable("WAREHOUSE_URI");`},
 			"BOOTSTRAP_SERVERS - - - WAREHOUSE_URI"},
+		"settings of .NET": {[]string{"Orders.csproj", "<Project/>", "Program.cs", `var b = Host.CreateApplicationBuilder();`,
+			"appsettings.json", "\ufeff{\n  // of the container\n" + `  "Kafka": {"Topic": "orders", "Consumer": {"GroupId": "o",
+    "BootstrapServers": "localhost:9092"}, "SchemaRegistry": {"Url": "http://localhost:8081"}},
+  "Payments": {"BaseAddress": "http://payments"}, "Kestrel": {"Endpoints": {"Http": {"Url": "http://*:5000"}}},
+  "Serilog": {"WriteTo": [{"Args": {"serverUrl": "http://seq"}}]}, "AllowedHosts": "*"}`,
+			"bin/Debug/net8.0/appsettings.json", `{"Kafka": {"Consumer": {"BootstrapServers": "localhost:9092"}}}`},
+			"Kafka__Consumer__BootstrapServers - - - Payments__BaseAddress Kafka__SchemaRegistry__Url"},
+		"a list of brokers in settings of .NET": {[]string{"Orders.csproj", "<Project/>", "Program.cs", "var a = 1;",
+			"appsettings.json", `{"Kafka": {"Brokers": ["localhost:9092"]}}`}, "Kafka__Brokers__0 - - - -"},
+		"a web application of .NET": {[]string{"Orders.csproj", `<Project Sdk="Microsoft.NET.Sdk.Web"/>`, "Program.cs",
+			`var servers = Environment.GetEnvironmentVariable("BROKERS");`}, "BROKERS - - - - - - ASPNETCORE_URLS"},
 		"rust": {[]string{"Cargo.toml", "[package]\nname = \"orders\"\n", "src/main.rs",
 			`let brokers = env::var("KAFKA_HOSTS")?; let group = std::env::var_os("GROUP");`},
 			"KAFKA_HOSTS - - GROUP -"},
@@ -169,7 +180,7 @@ KAFKA_BROKERS = "localhost:9092"`),
 		t.Run(name, func(t *testing.T) {
 			subject, text := proposed(t, test.files...)
 			values := []string{"{{.BootstrapServers}}", "{{.InputTopic}}", "{{.DLQTopic}}", "{{.GroupID}}", "{{.OracleURL}}",
-				"{{.SchemaRegistryURL}}", "{{.DatabaseURL}}"}
+				"{{.SchemaRegistryURL}}", "{{.DatabaseURL}}", "http://127.0.0.1:{{.Port}}"}
 			want := map[string]string{}
 			for i, name := range strings.Fields(test.want) {
 				if name != "-" {

@@ -237,27 +237,30 @@ func databaseForm(sources []source, build string) (form databaseAddress) {
 // webServer is a framework that listens at a port, which it reads from a variable.
 type webServer struct {
 	build *regexp.Regexp // what a build file has that uses it
-	port  Variable
+	port  Address
 }
 
 func webServers() []webServer {
 	return []webServer{
 		{regexp.MustCompile(`spring-boot-starter-web`),
-			Variable{"SERVER_PORT", "read by Spring Boot, which serves HTTP here"}},
+			Address{Variable{"SERVER_PORT", "read by Spring Boot, which serves HTTP here"}, "{{.Port}}"}},
 		{regexp.MustCompile(`quarkus-(?:rest|resteasy|vertx-http|smallrye-health)`),
-			Variable{"QUARKUS_HTTP_PORT", "read by Quarkus, which serves HTTP here"}},
+			Address{Variable{"QUARKUS_HTTP_PORT", "read by Quarkus, which serves HTTP here"}, "{{.Port}}"}},
+		{regexp.MustCompile(`\bMicrosoft\.NET\.Sdk\.Web\b`),
+			Address{Variable{"ASPNETCORE_URLS", "read by ASP.NET Core, which serves HTTP here"},
+				"http://127.0.0.1:{{.Port}}"}},
 	}
 }
 
 // ports are those at which it listens: each instance needs its own.
 func (p *Proposal) ports(r repository) (env []Address) {
-	found, build := p.Variables.Ports, r.buildText(p.File)
+	build := r.buildText(p.File)
 	for _, one := range webServers() {
-		if len(found) == 0 && one.build.MatchString(build) {
-			found = []Variable{one.port}
+		if len(p.Variables.Ports) == 0 && one.build.MatchString(build) {
+			return []Address{one.port}
 		}
 	}
-	for i, one := range found {
+	for i, one := range p.Variables.Ports {
 		value := "{{.Port}}"
 		if i > 0 {
 			value = "{{.Ports." + strings.ToLower(one.Name) + "}}"
@@ -285,8 +288,9 @@ const mostCalled = 7
 // nameOf is the name of the service whose address is in the variable. No other of those that are called has it.
 func nameOf(address Variable, called []Downstream) string {
 	const longest = 32
-	whole := strings.ToLower(address.Name)
-	name := strings.ToLower(urlWord.ReplaceAllString(address.Name, ""))
+	words := strings.ReplaceAll(hump.ReplaceAllString(address.Name, "${1}_${2}"), "__", "_") // Payments__BaseUrl
+	whole := strings.ToLower(words)
+	name := strings.ToLower(urlWord.ReplaceAllString(strings.ToUpper(words), ""))
 	if slices.ContainsFunc(called, func(d Downstream) bool { return d.Name == name }) || len(name) > longest {
 		name = whole[max(len(whole)-longest, 0):] // the ends of names differ as much as their beginnings
 	}

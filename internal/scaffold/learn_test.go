@@ -35,6 +35,9 @@ const carrier = process.env.CARRIER_URL
 </dependency><dependency><groupId>org.postgresql</groupId></dependency></dependencies></project>`,
 			"src/main/resources/application.yaml", "a: ${KAFKA_BROKERS:x}\nb: ${RISK_URL:y}\n"},
 			[]string{"java", "-jar", "target/claims.jar"}, samples},
+		{"dotnet", []string{"Orders.csproj", `<Project Sdk="Microsoft.NET.Sdk.Web"/>`, "appsettings.json", `{"Kafka": {
+  "Consumer": {"BootstrapServers": "localhost:9092", "GroupId": "orders"}, "Producer": {"BootstrapServers": "localhost:9092"},
+  "Topic": "orders"}, "Payments": {"Url": "http://payments"}}`}, []string{"dotnet", "out/Orders.dll"}, Records{}},
 		{"transactions", []string{"go.mod", "module receipts\n", "main.go", `package main
 var a, b = os.Getenv("BROKERS"), os.Getenv("TRANSACTIONAL_ID")`, "x.go", `package main
 var c = os.Getenv("ORDERS_JDBC_URL")`}, []string{"bin/receipts"}, samples},

@@ -1,7 +1,7 @@
 package scaffold
 
-// Settings of Spring that have their values in a file, or none at all. Spring reads each of them from the environment,
-// too, under a name made from the property's.
+// Settings of Spring and .NET that have their values in a file, or none at all. Both read each of them from the
+// environment, too, under a name made from the property's.
 
 import (
 	"cmp"
@@ -25,8 +25,10 @@ var (
 	// httpValue and brokersValue match the values of addresses.
 	httpValue    = regexp.MustCompile(`^(?:\$\{([A-Z][A-Z0-9_]*):)?https?://`)
 	brokersValue = regexp.MustCompile(`^(?:\$\{([A-Z][A-Z0-9_]*):)?[\w.-]+:\d+(?:\s*,\s*[\w.-]+:\d+)*\}?$`)
-	// springsOwn matches properties whose addresses are those of frameworks, not of services that records are for.
-	springsOwn = regexp.MustCompile(`^(?:SPRING|EUREKA|MANAGEMENT|SERVER|LOGGING|SPRINGDOC|CAMEL)_`)
+	// ofFrameworks matches properties whose addresses are those of frameworks, not of services that records are for.
+	ofFrameworks = regexp.MustCompile(`^(?:SPRING|EUREKA|MANAGEMENT|SERVER|LOGGING|SPRINGDOC|CAMEL|KESTREL|URLS|SERILOG)_`)
+	// dotnetFile matches the files in which .NET has its settings.
+	dotnetFile = regexp.MustCompile(`^appsettings[^/]*\.json$`)
 	hump       = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 )
 
@@ -38,34 +40,29 @@ func property(name, in string) candidate {
 		strings.ToUpper(underscored.Replace(hump.ReplaceAllString(name, "${1}_${2}"))), name + " in " + in}
 }
 
-// properties are the settings of a program with Spring that hold the address of brokers or of a service, and those that
-// its code asks for and no file has. Others keep the values that they have.
+// dotnetProperty makes a candidate of one of .NET: Payments:Url is read from Payments__Url.
+func dotnetProperty(name, in string) candidate {
+	of := property(name, in)
+	of.because = strings.NewReplacer(".", ":", "[", ":", "]", "").Replace(name) + " in " + in
+	of.name = strings.NewReplacer(".", "__", "[", "__", "]", "").Replace(name)
+	return of
+}
+
+// properties are the settings of a program with Spring or .NET that hold the address of brokers or of a service, and
+// those that Spring's code asks for and no file has. Others keep the values that they have.
 func properties(sources []source) (all []candidate) {
+	for _, one := range sources {
+		if dotnetFile.MatchString(path.Base(one.path)) {
+			all = append(all, one.addresses(dotnetProperty, map[string]bool{})...)
+		}
+	}
 	if !slices.ContainsFunc(sources, func(s source) bool { return strings.Contains(s.text, "org.springframework") }) {
-		return nil
+		return all
 	}
 	defined := map[string]bool{}
 	for _, one := range sources {
-		if !settingsFile.MatchString(path.Base(one.path)) {
-			continue
-		}
-		for _, setting := range one.settings() {
-			of := property(setting.name, one.path)
-			defined[of.name] = true
-			switch found := httpValue.FindStringSubmatch(setting.value); {
-			case found != nil && !springsOwn.MatchString(of.name):
-				if found[1] != "" { // ${PAYMENTS:http://payments}: a variable whose name need not say what it is
-					of.name, of.words, of.because = found[1], found[1], "read in "+one.path
-				}
-				of.words += "_URL"
-				all = append(all, of)
-			case found == nil && words(brokerWords).MatchString(of.words):
-				if found = brokersValue.FindStringSubmatch(setting.value); found == nil {
-					continue
-				}
-				of.name = cmp.Or(found[1], of.name) // ${KAFKA_IP_PORT:localhost:9092}
-				all = append(all, of)
-			}
+		if settingsFile.MatchString(path.Base(one.path)) {
+			all = append(all, one.addresses(property, defined)...)
 		}
 	}
 	for _, one := range sources {
@@ -81,7 +78,34 @@ func properties(sources []source) (all []candidate) {
 	return all
 }
 
+// addresses are the settings in a file that hold the address of brokers or of a service. The names of all are noted as
+// defined.
+func (s source) addresses(candidateOf func(name, in string) candidate, defined map[string]bool) (all []candidate) {
+	for _, setting := range s.settings() {
+		of := candidateOf(setting.name, s.path)
+		defined[of.name] = true
+		switch found := httpValue.FindStringSubmatch(setting.value); {
+		case found != nil && !ofFrameworks.MatchString(of.words+"_"):
+			if found[1] != "" { // ${PAYMENTS:http://payments}: a variable whose name need not say what it is
+				of.name, of.words, of.because = found[1], found[1], "read in "+s.path
+			}
+			of.words += "_URL"
+			all = append(all, of)
+		case found == nil && words(brokerWords).MatchString(of.words):
+			if found = brokersValue.FindStringSubmatch(setting.value); found == nil {
+				continue
+			}
+			of.name = cmp.Or(found[1], of.name) // ${KAFKA_IP_PORT:localhost:9092}
+			all = append(all, of)
+		}
+	}
+	return all
+}
+
 type setting struct{ name, value string }
+
+// jsonRemark matches a line that is a comment, which .NET allows in its settings.
+var jsonRemark = regexp.MustCompile(`(?m)^\s*//.*$`)
 
 // settings are the properties in a file of settings. What can't be read is left out.
 func (s source) settings() (all []setting) {
@@ -113,7 +137,11 @@ func (s source) settings() (all []setting) {
 			all = append(all, setting{name: prefix})
 		}
 	}
-	decoder := yaml.NewDecoder(strings.NewReader(s.text), yaml.UseOrderedMap())
+	text := s.text
+	if strings.HasSuffix(s.path, ".json") {
+		text = jsonRemark.ReplaceAllString(strings.TrimPrefix(text, "\ufeff"), "")
+	}
+	decoder := yaml.NewDecoder(strings.NewReader(text), yaml.UseOrderedMap())
 	for {
 		var document any
 		if decoder.Decode(&document) != nil {

@@ -71,7 +71,8 @@ func (r repository) sources(command []string) []source {
 		}
 		base := path.Base(name)
 		if !slices.Contains(named, name) && (own || !configFile(name)) && (testFile.MatchString(base) ||
-			!codeFile.MatchString(base) && !settingsFile.MatchString(base) && !dotenvFile.MatchString(base)) {
+			!codeFile.MatchString(base) && !settingsFile.MatchString(base) && !dotenvFile.MatchString(base) &&
+				!dotnetFile.MatchString(base)) {
 			continue
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() && info.Size() <= sourceSize {
