@@ -345,6 +345,14 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"committed-beside", "smoke", "commit-after-outcome: commit-past-unfinished"},
 			{"reports-logged", "dlq-publish-failure", "commit-after-dlq"},
 		},
+		"frameworks/confluent-kafka-dotnet/subject.yaml": {
+			{"", "hostile-payloads", ""},
+			{"stored-by-client", "consumer-rolling-restart", "commit-after-outcome: commit-past-unfinished"},
+			{"report-logged", "dlq-publish-failure", "commit-after-dlq: commit-before-dlq"},
+			{"not-awaited", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
+			{"timeout-is-the-stop", "transient-downstream", "stays-up: gave-up"},
+			{"read-as-text", "hostile-payloads", "dlq-fidelity: payload-changed"},
+		},
 		"frameworks/node-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"stored-by-client", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
