@@ -353,6 +353,11 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"timeout-is-the-stop", "transient-downstream", "stays-up: gave-up"},
 			{"read-as-text", "hostile-payloads", "dlq-fidelity: payload-changed"},
 		},
+		"frameworks/kafkaflow/subject.yaml": {
+			{"", "stop-while-dlq-refuses", ""},
+			{"refusal-thrown", "dlq-publish-failure", "no-loss: lost"},
+			{"not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+		},
 		"frameworks/node-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"stored-by-client", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
