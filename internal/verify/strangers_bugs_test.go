@@ -358,6 +358,10 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"refusal-thrown", "dlq-publish-failure", "no-loss: lost"},
 			{"not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
 		},
+		"frameworks/masstransit/checkpoints.yaml": {
+			{"", "dlq-publish-failure", ""},
+			{"left-to-the-rider", "smoke", "commit-after-outcome: commit-past-unfinished"},
+		},
 		"frameworks/node-rdkafka/subject.yaml": {
 			{"", "dlq-publish-failure", ""},
 			{"stored-by-client", "transient-downstream", "commit-after-outcome: commit-past-unfinished"},
