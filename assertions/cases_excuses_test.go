@@ -198,6 +198,32 @@ func neverGivesUpCases() []testCase {
 				without(b).breaks(f).wait(100 * ms).heals(f).wait(time.Second)
 				return b.fails(0, 1).commit(1).drain().done()
 			}},
+		{"it gives up after a failure, and before it was handed the record the link could hide a call",
+			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
+				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.begin().handOver(0, 0, 0, 0).acked(0, 0).breaks(f).wait(100 * ms).heals(f).wait(2 * time.Second)
+				return b.fetch(0).fails(0, 1).commit(1).drain().done()
+			}},
+		{"it gives up after a failure, and after it was handed the record the link could hide a call", nil,
+			func(b *builder) history.Source {
+				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.begin().send(0).breaks(f).wait(100 * ms).heals(f).wait(2 * time.Second)
+				return b.fails(0, 1).commit(1).drain().done()
+			}},
+		{"it gives up after a failure, and the link could hide those of a process whose count goes on", nil,
+			func(b *builder) history.Source {
+				b.h.Contract().Counter = history.CounterStore
+				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.begin().send(0).breaks(f).wait(100 * ms).heals(f).kill().wait(2 * time.Second)
+				return b.as(1, 0).up().assign(0).fetch(0).fails(0, 1).commit(1).drain().done()
+			}},
+		{"it commits what another process tries again, and the link could hide that it had succeeded", nil,
+			func(b *builder) history.Source {
+				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.begin().send(0).fails(0, 1).breaks(f).wait(100 * ms).heals(f).wait(2 * time.Second)
+				b.as(1, 0).up().assign(0).fetch(0).fails(0, 1)
+				return b.as(0, 0).commit(1).drain().done()
+			}},
 		{"it never gives up, and dead-letters the record after three failures", []string{"under-retried"},
 			func(b *builder) history.Source { return never(b).fails(0, 3).letter(0).commit(1).drain().done() }},
 		{"it never gives up, and dead-letters the record at once", []string{"premature-dead-letter", "under-retried"},

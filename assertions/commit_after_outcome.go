@@ -355,11 +355,17 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	return ""
 }
 
-// hiddenFrom is the time from which a hidden attempt may have ended the record. Where no count ends a record, what was
-// hidden before an attempt that was seen did not end it, or it would not have been tried again.
+// hiddenFrom is the time from which a hidden attempt may have ended the record, or have counted. Where no count ends a
+// record, what was hidden before an attempt that was seen did not end it, or it would not have been tried again. A
+// process that counts its attempts in memory makes none before it is handed the record.
 func (w *state) hiddenFrom(r *record, by time.Duration) time.Duration {
 	if w.contract.Unlimited && r.has(markEnded) && r.lastEnd.At() <= by {
 		return r.lastEnd.At()
+	}
+	if p := w.partition(r.topic, r.partition); p != nil && w.ownAlone(r) && r.inRun == r.attempts {
+		if at, known := p.hands[r.held].first(r.offset.at()); known {
+			return max(at, r.born.At())
+		}
 	}
 	return r.born.At()
 }

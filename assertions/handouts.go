@@ -70,10 +70,12 @@ func (h *handouts) until(at time.Duration) int64 {
 }
 
 // triesAlone reports whether the process that requests the dead letter must have made all attempts by itself that the
-// contract promises, and in this life of the record: it counts them in memory, no copy carries a count, and a call of
-// another downstream can't have ended the record.
-func (w *state) triesAlone(one *write) bool {
-	r := w.record(one.record)
+// contract promises, and in this life of the record.
+func (w *state) triesAlone(one *write) bool { return w.ownAlone(w.record(one.record)) }
+
+// ownAlone reports whether only the attempts of one process count for the record: it counts them in memory, no copy
+// carries a count, and a call of another downstream can't end the record.
+func (w *state) ownAlone(r *record) bool {
 	return w.memory && !w.hops && !w.share && r.lives == 0 && !r.several() && len(w.header.Downstreams) == 0
 }
 

@@ -50,8 +50,8 @@ func (w *state) forfeited(number int32, r *record) bool {
 	return r.disturbedFrom.until(home.untilStop) > 0
 }
 
-// stoppedIn reports whether its process was cut short, such as by the stop at the end of the run, while it was to attempt
-// the record again.
+// stoppedIn reports whether its process was cut short, such as by the stop at the end of the run, while it was to
+// attempt the record again.
 func (w *state) stoppedIn(home *partition, number int32, r *record) bool {
 	return home != nil && !w.standsStill() && slices.ContainsFunc(home.cuts, func(one cut) bool {
 		return w.interrupted(home, w.position(number, r).offset, number, one)

@@ -43,10 +43,11 @@ func (b backoff) wait(k int) time.Duration {
 // fit finds a backoff with figures that people write that fits the waits. gaps holds the waits after the first attempt,
 // after the second, and so on. ok is false if there are too few, or if they are no waits.
 //
-// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and shorter only by
-// as much as a timer may be early. So no promise is longer than the shortest wait seen and that. By what the first wait is longer than the promised one, the
-// others may be, too: a call and a busy machine take their time on top of each. Of several that fit, the one that
-// supposes the least of it is taken, and of these the one that grows least. A cap is the last resort.
+// A wait may be longer than the consumer meant, by a timer, a busy machine or a fetch under way, and shorter only by as
+// much as a timer may be early. So no promise is longer than the shortest wait seen and that. By what the first wait is
+// longer than the promised one, the others may be, too: a call and a busy machine take their time on top of each. Of
+// several that fit, the one that supposes the least of it is taken, and of these the one that grows least. A cap is the
+// last resort.
 func fit(gaps [][]time.Duration) (b backoff, ok bool) {
 	steps := stepsOf(gaps)
 	if len(steps) == 0 || len(gaps[0]) < leastGaps || steps[0].most < atOnce {
