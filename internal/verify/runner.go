@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,9 @@ type Config struct {
 // trial is one run of the harness.
 type trial struct {
 	// name appears in problems with the scenario and in the name of the run's folder.
-	name     string
+	name string
+	// of is the name of the scenario, "" for name: a shipped one is fitted to the subject.
+	of       string
 	scenario []byte
 	seed     uint64
 	// sets change the scenario, as --set does.
@@ -54,11 +57,19 @@ type trial struct {
 	cluster run.ClusterOptions
 }
 
+func (t trial) parse() (*scenarios.Scenario, []byte, error) {
+	scenario, source, err := scenarios.ParseForSubject(cmp.Or(t.of, t.name), t.scenario, t.sets, t.subjectFile)
+	if err != nil {
+		err = fmt.Errorf("reading the scenario of %s: %w", t.name, err)
+	}
+	return scenario, source, err
+}
+
 // run carries out one trial. Its folder is the trial's own, so that trials can run in parallel.
 func (c *Config) run(ctx context.Context, t trial) (*run.Outcome, error) {
-	scenario, source, err := scenarios.ParseForSubject(t.name, t.scenario, t.sets, t.subjectFile)
+	scenario, source, err := t.parse()
 	if err != nil {
-		return nil, fmt.Errorf("reading the scenario of %s: %w", t.name, err)
+		return nil, err
 	}
 	outcome, err := run.Run(ctx, run.Options{
 		Scenario: scenario, Source: source, Subject: t.subject, SubjectFile: t.subjectFile,

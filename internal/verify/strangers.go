@@ -185,6 +185,16 @@ func (e encounter) meeting() meeting {
 	return meeting{e.stranger, e.scenario, text, []string{e.scenario}}
 }
 
+// trial is the run of the meeting, for a consumer that is already built.
+func (m meeting) trial() trial {
+	subject := *m.stranger.Subject
+	subject.Build = nil
+	return trial{
+		name: "strangers-" + subject.Name + "-" + m.scenario, of: m.scenario, scenario: m.text,
+		sets: []string{strangerSlip}, subject: &subject, subjectFile: m.stranger.File,
+	}
+}
+
 // meet carries out a run. The number is also the seed.
 func (c *Config) meet(
 	ctx context.Context, table *Soundness, m meeting, number uint64, cluster run.ClusterOptions, builds *builds,
@@ -197,13 +207,9 @@ func (c *Config) meet(
 		if cluster.Provider != "" && cluster.Provider != run.ClusterEmbedded {
 			rerun += " --cluster " + cluster.Provider
 		}
-		subject := *m.stranger.Subject
-		subject.Build = nil // already built
-		result.outcome, result.err = c.run(ctx, trial{
-			name: "strangers-" + name + "-" + m.scenario, scenario: m.text, seed: number, cluster: cluster,
-			rerun: "dlqbench run " + m.file(".") + " " + rerun, sets: []string{strangerSlip}, subject: &subject,
-			subjectFile: m.stranger.File,
-		})
+		t := m.trial()
+		t.seed, t.cluster, t.rerun = number, cluster, "dlqbench run "+m.file(".")+" "+rerun
+		result.outcome, result.err = c.run(ctx, t)
 		if result.err == nil {
 			result.rerun = fmt.Sprintf("dlqbench run "+m.file(result.outcome.Dir)+" "+rerun, number)
 		}
