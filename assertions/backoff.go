@@ -41,14 +41,14 @@ func backoffInvariant() Invariant {
 		Promise: "The wait between two attempts is as long as promised.",
 		Rule: "The gap from the end of attempt k to the start of attempt k+1 is at least B(k) = min(cap, " +
 			"initial·multiplier^(k−1)), less the precision of timers (11 ms, or half of a shorter wait), and at " +
-			"most B(k) + jitter + late. A process that does one thing at a time is late only by the time in which it was not " +
-			"busy with other records, a thread of several only by that in which it was not busy with its other " +
-			"partitions, a copy in a retry topic only by the time after the copies before it, and after what a " +
-			"process that does one thing at a time had in hand, and a copy at the end of the input never. After a " +
-			"429 the gap is at least its Retry-After. Where late is a default, half of the gaps may exceed the " +
-			"wait by half at most. With retry topics the gap is that of the copy whose coordinates the attempt " +
-			"names, otherwise of the copy that is due first of those that its process was handed. A copy that was " +
-			"written again may stand for several failures; then the shortest of their waits applies.",
+			"most B(k) + jitter + late. A process that does one thing at a time is late only by the time in which it was " +
+			"not busy with other records, a thread of several only by that in which it was not busy with its other " +
+			"partitions, a copy in a retry topic only by the time after the copies before it, and after what a process " +
+			"that does one thing at a time had in hand, and a copy at the end of the input never. After a 429 the gap is " +
+			"at least its Retry-After. Where late is a default, half of the gaps may exceed the wait by half at most. " +
+			"With retry topics the gap is that of the copy whose coordinates the attempt names, otherwise of the copy " +
+			"that is due first of those that its process was handed. A copy that was written again may stand for several " +
+			"failures; then the shortest of their waits applies.",
 		Evidence: "the stamps of the downstream stub, which never make a gap shorter; stalls, faults and partitions " +
 			"that the instance had to give up meanwhile excuse a late attempt, never an early one",
 		Cause: "Seconds and milliseconds are mixed up. The wait is measured from the attempt's start. The exponent " +

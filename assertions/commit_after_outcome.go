@@ -355,9 +355,9 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	return ""
 }
 
-// hiddenFrom is the time from which a hidden attempt may have ended the record, or have counted. Where no count ends a
-// record, what was hidden before an attempt that was seen did not end it, or it would not have been tried again. A
-// process that counts its attempts in memory makes none before it is handed the record.
+// hiddenFrom is the time from which a hidden attempt may have ended the record, or have counted. If attempts are
+// unlimited, one that was followed by another did not end the record, so only those after the last one matter.
+// A process that counts its attempts in memory makes none before it is handed the record.
 func (w *state) hiddenFrom(r *record, by time.Duration) time.Duration {
 	if w.contract.Unlimited && r.has(markEnded) && r.lastEnd.At() <= by {
 		return r.lastEnd.At()

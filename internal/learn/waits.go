@@ -16,8 +16,9 @@ const (
 	// grows is by how much a wait must be longer than another one to be more than that with some noise: a later step of
 	// the same backoff.
 	grows = 1.15
-	// early is by how much a timer may end too soon, but by no more than the earlyShare-th part of the wait: those of .NET
-	// count by a coarse clock, as long as the judge allows for (assertions/tolerances.go), mostly of 4 ms.
+	// early is the time by which a timer may end too soon: those of .NET count by a coarse clock of the kernel, whose tick
+	// is 4 ms on most machines. It is at most the earlyShare-th part of a wait, less than the distance between two figures
+	// that people write. The judge allows for longer ticks, too (assertions/tolerances.go).
 	early      = 5 * time.Millisecond
 	earlyShare = 20
 	// jitters is the share of the shortest wait from which on a spread may be jitter.

@@ -15,7 +15,8 @@ const (
 	// drainPoll is the interval between queries of the committed offsets.
 	drainPoll = 100 * time.Millisecond
 	// quietMargin is added to the longest promised wait. A subject that did nothing at all for longer has nothing left
-	// to do. It is more than the judges' (assertions/tolerances.go), so that what was dropped last has rested for them.
+	// to do. It exceeds the judges' quietMargin (assertions/tolerances.go), so that they can judge the record that was
+	// attempted last, too.
 	quietMargin = 3 * time.Second
 	// drainCap ends a drain in which something still moves. The run then says that it could not tell.
 	drainCap = 15 * time.Minute
