@@ -1,6 +1,7 @@
 package assertions
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,32 @@ func inDatabase(name string, anomalies []string, gap time.Duration, claim int32)
 		b.inTopics[len(b.inTopics)-1].Claim.Attempts = claim
 		return b.drain().done()
 	}}
+}
+
+// A database hides attempts that never reached a statement. It hides no answer, so whatever follows from one remains.
+func TestADatabaseHidesAttemptsOnly(t *testing.T) {
+	mayGo := []string{"under-retried", "premature-dead-letter", "metadata-wrong"}
+	for _, one := range slices.Concat(
+		plainCases(), commitCases(), lossCases(), haltCases(), retryCases(), classCases(), backoffCases(), letterCases(),
+		orderCases(), memberCases(), stopCases(), livenessCases(),
+	) {
+		t.Run(one.name, func(t *testing.T) {
+			without, with := newBuilder(), newBuilder()
+			with.h.Contract().Database = true
+			want, v := named(judged(t, one.tell(without))), judged(t, one.tell(with))
+			got := named(v)
+			for _, name := range want {
+				if !slices.Contains(got, name) && !slices.Contains(mayGo, name) {
+					t.Errorf("%s is gone\n%s", name, show(v))
+				}
+			}
+			for _, name := range got {
+				if !slices.Contains(want, name) {
+					t.Errorf("%s is new\n%s", name, show(v))
+				}
+			}
+		})
+	}
 }
 
 func retryCases() []testCase {

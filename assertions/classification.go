@@ -70,8 +70,8 @@ type suspect struct {
 	number   int32
 	instance int16
 	from, to time.Duration
-	// rush: there was also no time for an attempt that the downstream stub did not see.
-	rush bool
+	// unseen: an attempt that the downstream stub did not see would explain it, too. rush: there was no time for one.
+	unseen, rush bool
 	// answered and told are the start and the end of the attempt whose answer is the basis of the suspicion, equal if
 	// there is none.
 	answered, told time.Duration
@@ -163,7 +163,7 @@ func (c *classification) judgeLetter(one *write) {
 		})
 		if c.w.header.Refusable {
 			// A record that may be refused or processed counts as refused if no attempt was seen.
-			c.suspect("premature-dead-letter", one.record, one.by, r.born.At(), at, say, one.mark())
+			c.premature(one, r.born.At(), false, say)
 		} else {
 			c.saw("premature-dead-letter", c.w.about(one.record, 0, at, say, one.mark()))
 		}
@@ -188,10 +188,8 @@ func (c *classification) judgeLetter(one *write) {
 		if r.several() {
 			return // the attempt belongs to a copy, and was made before the next was requested
 		}
-		c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, c.lettered(one, func() string {
-			return " without a single attempt"
-		}), asked)
-		c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, c.w.contract.LeastAttempts())
+		c.premature(one, c.w.triedSince(one), c.w.rushed(one, c.w.contract.LeastAttempts()),
+			c.lettered(one, func() string { return " without a single attempt" }))
 	case answered && class == classSuccess && one.sameDelivery:
 		c.suspect("dual-terminal", one.record, one.by, b.start, one.at, c.lettered(one, func() string {
 			return fmt.Sprintf(" %s after it had succeeded", units.Text(at-b.end))
@@ -201,7 +199,7 @@ func (c *classification) judgeLetter(one *write) {
 			return " after a logical failure, which the contract calls a result"
 		}), moment{history.KindAttemptEnd, b.end}, asked)
 	case class == classRetryable:
-		c.judgePremature(one, asked)
+		c.judgePremature(one)
 	}
 }
 
@@ -219,7 +217,7 @@ func (c *classification) lettered(one *write, when func() string) func() string 
 
 // judgePremature reports that the first retryable failure was taken for the last, or that a stop cut the retries short.
 // (bounded-retries reports any other wrong count.)
-func (c *classification) judgePremature(one *write, asked moment) {
+func (c *classification) judgePremature(one *write) {
 	if c.w.record(one.record).several() {
 		return // one copy may have been attempted before the next was written back
 	}
@@ -231,13 +229,19 @@ func (c *classification) judgePremature(one *write, asked moment) {
 	if attempts > 1 && !stopping {
 		return
 	}
-	c.suspect("premature-dead-letter", one.record, one.by, c.w.triedSince(one), one.at, c.lettered(one, func() string {
+	c.premature(one, c.w.triedSince(one), c.w.rushed(one, limit), c.lettered(one, func() string {
 		if stopping {
 			return c.w.outOf(attempts) + ", while its instance was stopping"
 		}
 		return c.w.outOf(attempts) + ", though its failure was retryable"
-	}), asked)
-	c.suspects[len(c.suspects)-1].rush = c.w.rushed(one, limit)
+	}))
+}
+
+// premature suspects that a dead letter was requested before the record's last attempt.
+func (c *classification) premature(one *write, from time.Duration, rush bool, say func() string) {
+	c.suspect("premature-dead-letter", one.record, one.by, from, one.at, say, one.mark())
+	last := &c.suspects[len(c.suspects)-1]
+	last.unseen, last.rush = true, rush
 }
 
 // outOf says after how many of the promised attempts something happened.
@@ -257,7 +261,11 @@ func (c *classification) finish() Result {
 func (r *report) accuse(suspects []suspect) {
 	for i := range suspects {
 		s := &suspects[i]
-		if why, hidden := r.w.attemptsHidden(s.number, s.instance, s.from, s.to, s.rush); hidden {
+		why, hidden := r.w.answersHidden(s.number, s.instance, s.from, s.to)
+		if s.unseen {
+			why, hidden = r.w.attemptsHidden(s.number, s.instance, s.from, s.to, s.rush)
+		}
+		if hidden {
 			r.remark(why)
 			if why == stallExcuse {
 				r.stalled++

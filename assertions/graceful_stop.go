@@ -137,7 +137,7 @@ func (c *gracefulStop) judgeLetter(one *write) {
 	// The write is the state's buffer, which the next write reuses. The values needed at the end are copied.
 	attempts, asked, at, instance := one.attempts, s.asked, one.at, one.by.instance
 	c.early = append(c.early, suspect{
-		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born.At(), to: at,
+		anomaly: "premature-dead-letter", number: one.record, instance: instance, from: r.born.At(), to: at, unseen: true,
 		answered: b.start, told: b.end, marks: []moment{{history.KindInstanceSignal, asked}, one.mark()},
 		say: func() string {
 			return fmt.Sprintf("dead-lettered%s, %s after instance %d was told to stop", c.w.outOf(attempts),
