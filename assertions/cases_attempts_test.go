@@ -253,14 +253,21 @@ func (b *builder) answerCopy(asked history.Event, code int16, flags history.Flag
 	return b
 }
 
-func (b *builder) commitCopies(int32) *builder {
+func (b *builder) commitCopies(int32) *builder { return b.answerCopies(b.askCopies()) }
+
+// askCopies and answerCopies are the two halves of committing the retry topic.
+func (b *builder) askCopies() history.Event {
 	b.op++
 	e := b.of(history.KindCommitRequest)
 	e.Op, e.Topic, e.Partition, e.Offset = b.op, retry, 0, b.next[7]
-	b.put(e)
+	return *b.put(e)
+}
+
+func (b *builder) answerCopies(asked history.Event) *builder {
+	e := asked
 	e.Kind, e.Time = history.KindCommitResponse, b.tick()
 	b.put(e)
-	b.retryCommitted = b.next[7]
+	b.retryCommitted = e.Offset
 	return b
 }
 

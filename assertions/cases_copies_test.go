@@ -339,10 +339,9 @@ func TestUsualWaits(t *testing.T) {
 	}
 }
 
-// What commits pass of a record after one that passed it before its copy was written is not noted, so its dead letter is
-// not judged.
-func TestACommitBeforeTheCopyLeavesTheLetterOpen(t *testing.T) {
-	tell := func(b *builder, number int32, early bool) {
+// Whatever becomes of the commit of a record's first place, that of its last owes the dead letter.
+func TestTheCommitOfTheLastCopyOwesTheLetter(t *testing.T) {
+	tell := func(b *builder, number int32, early, hasty, answered bool) {
 		b.send(number).fails(number, 1)
 		if early {
 			b.commit(int64(number) + 1)
@@ -354,26 +353,47 @@ func TestACommitBeforeTheCopyLeavesTheLetterOpen(t *testing.T) {
 				b.retryCopy(number)
 			}
 		}
+		if hasty { // twice, as the first has no answer yet
+			asked := []history.Event{b.askCopies(), b.askCopies()}
+			for i := 0; i < len(asked) && answered; i++ {
+				b.answerCopies(asked[i])
+			}
+		}
 		b.letter(number)
 	}
 	for name, test := range map[string]struct {
-		early  []bool
-		want   Status
-		judged int64
+		early, hasty []bool
+		never        bool // no commit of copies is answered
+		want         Status
+		judged       int64
+		anomalies    int64
 	}{
-		"both in order":          {[]bool{false, false}, Pass, 2},
-		"the first is too early": {[]bool{true, false}, Pass, 1},
-		"both are too early":     {[]bool{true, true}, Inconclusive, 0},
+		"all in order":           {early: []bool{false, false}, hasty: []bool{false, false}, want: Pass, judged: 2},
+		"the first is too early": {early: []bool{true, false}, hasty: []bool{false, false}, want: Pass, judged: 2},
+		"both are too early":     {early: []bool{true, true}, hasty: []bool{false, false}, want: Pass, judged: 2},
+		"and no copy is committed": {early: []bool{true, true}, hasty: []bool{false, false}, never: true,
+			want: Inconclusive},
+		"and a last copy, too": {early: []bool{true, true}, hasty: []bool{true, false}, want: Fail, judged: 2, anomalies: 1},
+		"and that has no answer": {early: []bool{true, true}, hasty: []bool{true, false}, never: true,
+			want: Fail, judged: 1, anomalies: 1},
+		"only the last copies": {early: []bool{false, false}, hasty: []bool{true, true}, want: Fail, judged: 2, anomalies: 2},
 	} {
 		b := newBuilder()
 		headerCounter(b)
 		b.begin()
-		for number, early := range test.early {
-			tell(b, int32(number), early)
+		for number := range test.early {
+			tell(b, int32(number), test.early[number], test.hasty[number], !test.never)
 		}
-		v := judged(t, b.commitCopies(3).drain().done())
-		if got := resultOf(t, v, "commit-after-dlq"); got.Status != test.want || got.Judged != test.judged {
-			t.Errorf("%s: %s, %d judged", name, got.Status, got.Judged)
+		if !test.never {
+			b.commitCopies(3)
+		}
+		v := judged(t, b.drain().done())
+		got, anomalies := resultOf(t, v, "commit-after-dlq"), int64(0)
+		for _, a := range got.Anomalies {
+			anomalies += a.Count
+		}
+		if got.Status != test.want || got.Judged != test.judged || anomalies != test.anomalies {
+			t.Errorf("%s: %s, %d judged, %d anomalies\n%s", name, got.Status, got.Judged, anomalies, show(v))
 		}
 	}
 }

@@ -118,6 +118,18 @@ func hopCases() []testCase {
 				b.retryCopy(0).commit(1).wait(98 * ms).success(0).commitCopies(0)
 				return b.drain().done()
 			}},
+		{"its first place is committed before its copy is written, and the last while no dead letter can be written",
+			[]string{"commit-advanced-while-dlq-down", "commit-before-dlq", "commit-past-unfinished"},
+			func(b *builder) history.Source {
+				hops(b).send(0).fails(0, 1).commit(1).retryCopy(0).wait(98*ms).handsOn(0).wait(199*ms).fails(0, 1)
+				f := b.fault("kafka", "dlq", "Produce to dlq answered with an error")
+				b.breaks(f)
+				for range 5 {
+					b.answerLetter(b.askLetter(0), 29, history.Forged).wait(400 * ms)
+				}
+				b.logError().commitCopies(0).answerLetter(b.askLetter(0), 29, history.Forged).heals(f).letter(0)
+				return b.drain().done()
+			}},
 		{"through retry topics to the dead-letter topic", nil, func(b *builder) history.Source {
 			hops(b).send(0).handsOn(0).commit(1).wait(98*ms).handsOn(0).wait(199*ms).attempt(0, history.OutcomeTransient).
 				letter(0)

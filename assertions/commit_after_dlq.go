@@ -50,22 +50,21 @@ func commitAfterDLQInvariant() Invariant {
 
 type commitAfterDLQ struct {
 	*report
-	// copied are records that a commit passed before their copy in a retry topic was written. What later commits passed
-	// of them is not noted.
+	// copied are records of which commits passed only places that owed a copy.
 	copied map[int32]bool
 }
 
 func (c *commitAfterDLQ) finish() Result {
 	for i := range c.w.passes {
-		c.judge(&c.w.passes[i])
+		c.w.passesOf(&c.w.passes[i], c.judge)
 	}
 	for number := range c.w.letters.values {
-		if r := c.w.record(number); (r.has(markCovered) || r.has(markPassed) || r.lives > 0) && !c.copied[number] {
+		if r := c.w.record(number); r.has(markCovered) || r.lives > 0 || r.has(markPassed) && !c.copied[number] {
 			c.result.Judged++
 		}
 	}
 	if c.result.Judged == 0 && len(c.copied) > 0 {
-		return c.done(Inconclusive, "every record that was dead-lettered had been committed before its copy was written")
+		return c.done(Inconclusive, "no place was committed of which a record was dead-lettered")
 	}
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
 		return c.done(Inconclusive, "no record that was dead-lettered was committed")
@@ -82,6 +81,7 @@ func (c *commitAfterDLQ) judge(p *pass) {
 		c.copied[p.number] = true // it went on to a retry topic: the committed position owed a copy, not the dead letter
 		return
 	}
+	delete(c.copied, p.number)
 	acked := moment{history.KindProduceResponse, c.w.letterAcked(r)}
 	committed := moment{history.KindCommitRequest, p.at}
 	if c.w.letterAcked(r) > p.at {

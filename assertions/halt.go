@@ -249,7 +249,7 @@ func (c *halt) finish() Result {
 	}
 	c.result.Judged = c.failed + c.waited
 	for i := range c.w.passes {
-		c.judgePass(&c.w.passes[i])
+		c.w.passesOf(&c.w.passes[i], c.judgePass)
 	}
 	for i := range c.windows {
 		c.judgeSurface(&c.windows[i])

@@ -5,6 +5,7 @@ package assertions
 // commit moved nothing.
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -87,6 +88,8 @@ type pass struct {
 	// state is the record's state when a replay began its next generation; nil while it is in the generation of
 	// the pass.
 	state *record
+	// further holds the first such commit for each other of its places, if it goes through retry topics.
+	further []pass
 }
 
 // stateOf returns the state of the passed record in the replay generation in which it was passed.
@@ -95,6 +98,23 @@ func (w *state) stateOf(p *pass) *record {
 		return p.state
 	}
 	return w.record(p.number)
+}
+
+// add notes a later commit that passed another place of the record.
+func (p *pass) add(later pass) {
+	same := func(known pass) bool { return known.place == later.place }
+	if !same(*p) && !slices.ContainsFunc(p.further, same) {
+		p.further = append(p.further, later)
+	}
+}
+
+// passesOf visits the commit that passed a record, and those that passed further places of it in the same generation.
+func (w *state) passesOf(p *pass, visit func(*pass)) {
+	visit(p)
+	for i := range p.further {
+		p.further[i].state = p.state
+		visit(&p.further[i])
+	}
 }
 
 // owesLetter reports whether the passed record owed a dead letter: one was requested, and nothing else may have ended
@@ -295,16 +315,19 @@ func (w *state) passAll(c *commit, accepted bool) {
 	}
 }
 
-// pass notes the first commit that passed a record, in its replay generation, too early.
+// pass notes the first commit that passed a record, in its replay generation, too early, and likewise for its copies.
 func (w *state) pass(number int32, r *record, one pass) {
+	one.number = number
 	if one.state != nil {
 		r = one.state
 	}
 	if r.has(markPassed) {
+		if w.hops && one.state == nil {
+			w.passes[w.passOf[number]].add(one)
+		}
 		return
 	}
 	r.flags |= markPassed
-	one.number = number
 	if one.state == nil {
 		w.passOf[number] = len(w.passes)
 	}
