@@ -198,6 +198,30 @@ func neverGivesUpCases() []testCase {
 				without(b).breaks(f).wait(100 * ms).heals(f).wait(time.Second)
 				return b.fails(0, 1).commit(1).drain().done()
 			}},
+		{"it never gives up, and commits after a failure, long before the link could hide a call",
+			[]string{"commit-past-unfinished", "lost", "under-retried"}, func(b *builder) history.Source {
+				f := b.fault("network", "downstream", "downstream resets its connections")
+				without(b).fails(0, 1).commit(1).wait(5 * time.Second).breaks(f).wait(100 * ms)
+				return b.heals(f).drain().done()
+			}},
+		{"it gives up long after a failure, when another process was handed the record and the link could hide calls", nil,
+			func(b *builder) history.Source {
+				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.begin().send(0).fails(0, 1).wait(5*time.Second).revoke(0).as(1, 0).up().assign(0).fetch(0).breaks(f)
+				return b.wait(time.Second).heals(f).commit(1).drain().done()
+			}},
+		{"it gives up after a call that never ended, and later the link could hide calls", nil,
+			func(b *builder) history.Source {
+				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.begin().send(0).start(0)
+				return b.wait(5 * time.Second).breaks(f).wait(time.Second).heals(f).commit(1).drain().done()
+			}},
+		{"it gives up long after it wrote a copy, and the link could hide calls for that", nil,
+			func(b *builder) history.Source {
+				f := hops(b).withoutLetters().fault("network", "downstream", "downstream resets its connections")
+				b.send(0).fails(0, 1).retryCopy(0).commit(1).wait(5 * time.Second).breaks(f).wait(time.Second)
+				return b.heals(f).commitCopies(0).drain().done()
+			}},
 		{"it gives up after a failure, and before it was handed the record the link could hide a call",
 			[]string{"commit-past-unfinished", "lost"}, func(b *builder) history.Source {
 				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")

@@ -45,20 +45,8 @@ func TestALedgerBalancesWithWhatTimedCommitsForfeit(t *testing.T) {
 		"dropped before it was attempted, long before the stop": {0, 1, func(b *builder) *builder {
 			return stops(b.send(0).send(1).success(1).commit(2).wait(10*time.Second), 2)
 		}},
-		"dropped after an attempt, long before the stop": {0, 1, func(b *builder) *builder {
-			return stops(b.send(0).fails(0, 1).commit(1).wait(10*time.Second), 1)
-		}},
-		"delivered after a stop, and dropped long before it is halted for a while": {0, 1, func(b *builder) *builder {
-			b.signal("TERM").exit(0).as(0, 1).up().assign(0, 1, 2, 3)
-			b.send(0).fails(0, 1).commit(1).wait(10 * time.Second)
-			return b.signal("STOP").wait(time.Second).signal("CONT")
-		}},
 		"dropped long after a stop, and only the machine stands still later": {0, 1, func(b *builder) *builder {
 			b.signal("STOP").wait(time.Second).signal("CONT").send(0).commit(1)
-			return b.wait(10*time.Second).stall(0, time.Second)
-		}},
-		"dropped after an attempt, delivered after its process had got the partition back": {0, 1, func(b *builder) *builder {
-			b.revoke(0).assign(0).send(0).fails(0, 1).commit(1)
 			return b.wait(10*time.Second).stall(0, time.Second)
 		}},
 		"dropped, and a process that was never handed it is stopped": {0, 1, func(b *builder) *builder {
@@ -91,6 +79,63 @@ func TestALedgerBalancesWithWhatTimedCommitsForfeit(t *testing.T) {
 				t.Errorf("drained %t, %s, because %v", v.Drain.Drained, v.Verdict, v.Reasons)
 			}
 		})
+	}
+}
+
+// A record that was attempted, and dropped long before its process was cut short, is lost. Nothing that comes later
+// explains that.
+func TestARecordThatRestedIsLost(t *testing.T) {
+	f := int64(0) // a fault on the link to the downstream
+	killed := func(b *builder) *builder { return b.kill().as(0, 1).up().assign(0, 1, 2, 3) }
+	for name, test := range map[string]struct {
+		lost bool
+		tell func(b *builder) *builder
+	}{
+		"told to stop long after the attempt": {true, func(b *builder) *builder {
+			return b.send(0).fails(0, 1).commit(1).wait(10*time.Second).signal("TERM").exit(0).as(0, 1).up().assign(0, 1, 2, 3)
+		}},
+		"killed long after the attempt": {true, func(b *builder) *builder {
+			return killed(b.send(0).fails(0, 1).commit(1).wait(10 * time.Second))
+		}},
+		"killed within the wait": {false, func(b *builder) *builder { return killed(b.send(0).fails(0, 1).commit(1)) }},
+		"delivered after a stop, and halted for a while long after the attempt": {true, func(b *builder) *builder {
+			b.signal("TERM").exit(0).as(0, 1).up().assign(0, 1, 2, 3)
+			b.send(0).fails(0, 1).commit(1).wait(10 * time.Second)
+			return b.signal("STOP").wait(time.Second).signal("CONT")
+		}},
+		"delivered when its process had got the partition back": {true, func(b *builder) *builder {
+			b.revoke(0).assign(0).send(0).fails(0, 1).commit(1)
+			return b.wait(10*time.Second).stall(0, time.Second)
+		}},
+		"killed long after the attempt, but the link may have hidden others": {false, func(b *builder) *builder {
+			b.send(0).fails(0, 1).breaks(f).commit(1).wait(10 * time.Second).heals(f)
+			return killed(b)
+		}},
+		"killed long after the attempt, and longer after the link could hide others": {true, func(b *builder) *builder {
+			b.breaks(f).wait(time.Second).heals(f).wait(5 * time.Second)
+			return killed(b.send(0).fails(0, 1).commit(1).wait(10 * time.Second))
+		}},
+		"handed to another process long after the attempt, which is killed": {false, func(b *builder) *builder {
+			b.send(0).fails(0, 1).wait(10*time.Second).revoke(0).as(1, 0).up().assign(0).fetch(0).commit(1).kill()
+			return b.as(1, 1).up().assign(0)
+		}},
+		"handed to another process, which is killed long after its attempt": {true, func(b *builder) *builder {
+			b.send(0).fails(0, 1).revoke(0).as(1, 0).up().assign(0).fetch(0).fails(0, 1).commit(1)
+			b.wait(10 * time.Second).kill()
+			return b.as(1, 1).up().assign(0)
+		}},
+		"killed long after the attempt, with its copy": {false, func(b *builder) *builder {
+			headerCounter(b)
+			return killed(b.send(0).fails(0, 1).retryCopy(0).commit(1).commitCopies(0).wait(10 * time.Second))
+		}},
+	} {
+		b := newBuilder()
+		b.h.Contract().AutoCommit, b.h.Contract().StopGrace = true, time.Second
+		f = b.fault("network", "downstream", "downstream resets its connections")
+		v := judged(t, test.tell(b.begin()).drain().done())
+		if got := slices.Contains(named(v), "lost"); got != test.lost {
+			t.Errorf("%s: lost %t\n%s", name, got, show(v))
+		}
 	}
 }
 

@@ -342,6 +342,9 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	}
 	hidden := false
 	if attempts > 0 {
+		if r.has(markEnded) && !w.hops && w.disruptions(number, r) == 0 {
+			by = min(by, w.restsAt(number, r)) // its next attempt, or its end, would have come by then
+		}
 		_, hidden = w.answersHidden(number, r.held.instance, w.hiddenFrom(r, by), by)
 	} else {
 		for instance := range w.instances { // which one had it, no attempt says
