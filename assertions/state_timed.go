@@ -2,8 +2,8 @@ package assertions
 
 // State: what commits that follow time (commits: auto) pass although it has not come to its end. That a process was cut
 // short while it may still have worked on a record explains that it was lost to them, and the ledger counts it as
-// forfeited. If it had been attempted, and dropped long before, it is lost. One that was never attempted may have waited
-// for its turn: any disruption leaves the run open.
+// forfeited. If it had been attempted, and dropped long before, it is lost. One that was never attempted may have
+// waited for its turn: any disruption leaves the run open.
 
 import (
 	"slices"
