@@ -214,19 +214,23 @@ func (c *boundedRetries) judgeGivenUp() {
 		p := &c.w.passes[i]
 		r := c.w.stateOf(p)
 		if !p.accepted || r.exempt() || r.several() || r.attempts == 0 || c.w.classOfLast(r) != classRetryable ||
-			int(r.attempts) >= c.w.contract.LeastAttempts() {
+			int(r.attempts) >= c.w.contract.LeastAttempts() || c.w.wentOn(p, r) || c.w.forfeited(p.number, r) {
 			continue
 		}
-		if why, hidden := c.w.answersHidden(p.number, r.held.instance, r.born.At(), p.at); hidden || r.lastStart.At() > p.at {
-			if hidden {
-				c.withdraw(why)
-			}
+		if why, hidden := c.w.answersHidden(p.number, r.held.instance, r.born.At(), p.at); hidden {
+			c.withdraw(why)
 			continue
 		}
 		c.saw("under-retried", c.w.about(p.number, 0, p.at, func() string {
 			return fmt.Sprintf("given up after %s; the contract promises %s", retryable(int(r.attempts)), c.w.tries())
 		}, moment{history.KindCommitRequest, p.at}))
 	}
+}
+
+// wentOn reports whether the record was attempted after the commit that passed it, perhaps by a process that had lost
+// the partition.
+func (w *state) wentOn(p *pass, r *record) bool {
+	return r.lastStart.At() > p.at || r.attempts > p.attempts
 }
 
 // tries says how often a record is attempted that keeps failing.

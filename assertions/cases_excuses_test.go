@@ -210,6 +210,11 @@ func neverGivesUpCases() []testCase {
 				b.begin().send(0).fails(0, 1).wait(5*time.Second).revoke(0).as(1, 0).up().assign(0).fetch(0).breaks(f)
 				return b.wait(time.Second).heals(f).commit(1).drain().done()
 			}},
+		{"giving up is the end, and a process that has lost the partition goes on after its commit",
+			[]string{"commit-past-unfinished"}, func(b *builder) history.Source {
+				b.withoutLetters().begin().send(0).fails(0, 1).commit(1).revoke(0).as(1, 0).up().assign(0)
+				return b.as(0, 0).wait(105 * ms).success(0).drain().done()
+			}},
 		{"it gives up after a call that never ended, and later the link could hide calls", nil,
 			func(b *builder) history.Source {
 				f := b.withoutLetters().fault("network", "downstream", "downstream resets its connections")
@@ -312,6 +317,26 @@ func byTimeCases() []testCase {
 			func(b *builder) history.Source {
 				byTime(b).fails(0, 1).commit(1).kill().as(0, 1).up().assign(0, 1, 2, 3)
 				return b.drain().done()
+			}},
+		{"commits follow time, a kill comes in a backoff, and giving up is the end", nil, func(b *builder) history.Source {
+			byTime(b.withoutLetters()).fails(0, 1).commit(1).kill().as(0, 1).up().assign(0, 1, 2, 3)
+			return b.drain().done()
+		}},
+		{"commits follow time, giving up is the end, and a process goes on that has lost the partition", nil,
+			func(b *builder) history.Source {
+				byTime(b.withoutLetters()).fails(0, 1).commit(1).revoke(0).as(1, 0).up().assign(0)
+				b.as(0, 0).wait(105 * ms).success(0)
+				return b.drain().done()
+			}},
+		{"commits follow time, giving up is the end, and it is tried after its place is known", []string{"lost"},
+			func(b *builder) history.Source {
+				b.withoutLetters().h.Contract().AutoCommit = true
+				b.begin().handOver(0, 0, 0, 0).fetch(0).commit(1).acked(0, 0).fails(0, 1)
+				return b.drain().done()
+			}},
+		{"commits follow time, giving up is the end, and it comes too early", []string{"lost", "under-retried"},
+			func(b *builder) history.Source {
+				return byTime(b.withoutLetters()).fails(0, 1).commit(1).drain().done()
 			}},
 		{"commits follow time, and a stop comes in a backoff", nil, func(b *builder) history.Source {
 			byTime(b).kill().as(0, 1).up().assign(0, 1, 2, 3).fetch(0).fails(0, 1).signal("TERM").commit(1).exit(0)
