@@ -172,14 +172,12 @@ func (c *classification) judgeLetter(one *write) {
 	if r.exempt() || b.any && !b.ended {
 		return
 	}
-	if c.w.perhapsUnread(at) {
-		c.remark(unreadExcuse)
-		return
-	}
 	asked := one.mark()
 	class := c.w.classes[b.outcome]
 	answered := b.any && !b.gone
 	switch {
+	case (!b.any || class == classRetryable) && c.w.perhapsUnread(at):
+		c.remark(unreadExcuse)
 	case !b.any:
 		if c.w.anonymous() {
 			c.remark("attempts without an id")
