@@ -179,7 +179,7 @@ func (c *classification) judgeLetter(one *write) {
 	case (!b.any || class == classRetryable) && c.w.perhapsUnread(at):
 		c.remark(unreadExcuse)
 	case !b.any:
-		if c.w.anonymous() {
+		if c.w.anonymous(r.born.At(), at) {
 			c.remark("attempts without an id")
 			return
 		}

@@ -328,7 +328,7 @@ func (w *state) attemptsBy(p *pass, r *record) uint16 { return min(p.attempts, r
 func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Duration) (why string) {
 	const unseen = "outcome not observable"
 	if w.endedElsewhere(number) || r.has(markEnded) && w.classes[r.outcome] == classUnknown ||
-		r.attempts == 0 && w.anonymous() {
+		r.attempts == 0 && w.anonymous(r.born.At(), by) {
 		return unseen
 	}
 	if w.contract.HasDLQ() {
@@ -337,7 +337,7 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	if attempts > 0 && w.contract.LeastAttempts() == 0 {
 		return "the contract names no number of attempts, so that it may have been given up"
 	}
-	if attempts == 0 && w.anonymous() {
+	if attempts == 0 && w.anonymous(r.born.At(), by) {
 		return unseen
 	}
 	hidden := false

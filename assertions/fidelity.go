@@ -205,7 +205,7 @@ func (c *fidelity) judgeReason(one *letter, r *record, quotes []history.Outcome,
 		return // without a reason or an attempt, classification judges
 	case l == nil || l.asked == 0:
 		c.remark("reason: no write of the dead letter was seen")
-	case r.exempt() || c.w.anonymous():
+	case r.exempt() || c.w.anonymous(l.from, l.until):
 		c.remark("reason: attempts without an id")
 	case c.w.perhapsUnread(c.w.letterAsked(r)):
 		c.remark("reason: " + unreadExcuse)
@@ -313,7 +313,7 @@ func (c *fidelity) judgeAttempts(one *letter, r *record, say func(string, string
 		c.remark("attempts: no write of the dead letter was seen")
 		return
 	}
-	if r.exempt() || c.w.anonymous() {
+	if r.exempt() || c.w.anonymous(l.from, l.until) {
 		c.remark("attempts: some without an id")
 		return
 	}

@@ -371,12 +371,23 @@ func (w *state) perhapsLettered(r *record, p *partition, offset int64) bool {
 // skipped reports whether the contract says that the record is committed without processing.
 func (w *state) skipped(r *record) bool { return w.contract.Skips(r.kind()) }
 
-// anonymous reports whether records may have been attempted without the downstream stub identifying them. Tombstones
-// and garbage, which have no id to find, account for as many such attempts as the contract allows for each record, and
-// for the same number again with each disruption. What is in a call with the ids of others is such a value, however
-// often the call is repeated.
-func (w *state) anonymous() bool {
-	return w.nameless > w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances))
+// anonymous reports whether records may have been attempted between from and to without the downstream stub identifying
+// them. Tombstones and garbage, which have no id to find, account for as many such attempts as the contract allows for
+// each record, and for the same number again with each disruption. What is in a call with the ids of others is such a
+// value, however often the call is repeated.
+func (w *state) anonymous(from, to time.Duration) bool {
+	if w.nameless <= w.exempt*int64(max(w.contract.MaxAttempts, 1))*(1+int64(w.disturbances)) {
+		return false
+	}
+	at, _ := slices.BinarySearchFunc(w.unnamed, from, func(one unnamed, at time.Duration) int {
+		return cmp.Compare(one.at, at)
+	})
+	for ; at < len(w.unnamed) && w.unnamed[at].at <= to; at++ {
+		if !w.unnamed[at].together {
+			return true
+		}
+	}
+	return false
 }
 
 // straggle notes an attempt of a process that has lost the partition. It has a count of its own, and does not interrupt
