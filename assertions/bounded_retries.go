@@ -6,7 +6,7 @@ package assertions
 // Too many attempts are proven by the downstream stub's observations, within one series. Too few are proven only if
 // nothing could have hidden an attempt: no fault on the link to the stub, no process stopped or stalled. If the count
 // is kept in the process, attempts of a process that had the partition before may belong to the earlier delivery. So a
-// record that it may have had then is allowed the attempts of all its deliveries, and any other record one more.
+// record that it may have had then is allowed the attempts of all its deliveries, or one more.
 
 import (
 	"fmt"
@@ -115,7 +115,7 @@ func (c *boundedRetries) judgeAttempt(a *attempt) {
 	} else if r.has(markMixed) {
 		// Each of its deliveries in this process may still be making its own attempts.
 		limit *= 1 + max(1, c.w.disruptions(a.number, r))
-	} else if p := c.w.home(a.number, r); p != nil && p.regained {
+	} else if c.w.heldBefore(c.w.home(a.number, r), a.number, r) {
 		limit++
 	}
 	limit *= r.copies()

@@ -20,7 +20,9 @@ func preceded(source history.Source, by func(b *builder)) (history.Source, bool)
 	b := newBuilder()
 	b.h, b.op, b.now, b.events = source.Header(), 1<<40, events[first].Time, slices.Clone(events[:first])
 	b.h.Faults = slices.Clone(b.h.Faults)
-	if !slices.ContainsFunc(b.events, func(e history.Event) bool { return e.Kind == history.KindAssigned && e.Instance == 0 }) {
+	if !slices.ContainsFunc(b.events, func(e history.Event) bool {
+		return e.Kind == history.KindAssigned && e.Instance == 0
+	}) {
 		return nil, false
 	}
 	by(b)
@@ -45,6 +47,7 @@ func TestWhatIsLongOverExplainsNothing(t *testing.T) {
 	}
 	for what, disturb := range map[string]func(*builder){
 		"a stall":                 func(b *builder) { b.wait(time.Second).stall(history.None, time.Second) },
+		"a rebalance":             func(b *builder) { b.revoke(0, 1, 2, 3).assign(0, 1, 2, 3) },
 		"an attempt without id":   func(b *builder) { b.unnamed(history.None, history.None, history.None) },
 		"the downstream was away": over("network", "downstream"),
 		"the letters were away":   over("kafka", "dlq"),

@@ -69,6 +69,17 @@ func (h *handouts) until(at time.Duration) int64 {
 	return h.list[i-1].last
 }
 
+// heldBefore reports whether the process that has the partition may have been handed the record before it lost the
+// partition and got it back: an attempt may then belong to that delivery.
+func (w *state) heldBefore(p *partition, number int32, r *record) bool {
+	if p == nil || !p.regained {
+		return false
+	}
+	at := w.position(number, r)
+	handed, known := p.hands[p.held].first(at.offset)
+	return !known || handed < p.since || at.topic != p.topic || at.partition != p.number()
+}
+
 // triesAlone reports whether the process that requests the dead letter must have made all attempts by itself that the
 // contract promises, and in this life of the record.
 func (w *state) triesAlone(one *write) bool { return w.ownAlone(w.record(one.record)) }

@@ -113,10 +113,10 @@ func (c *ordering) overtook(a *attempt, r, next *record) bool {
 	return since == never || next.seriesStart.At()-since >= faultGrace
 }
 
-// regained returns since when the process has the partition, if it had it before: attempts of records that it held then
-// may still arrive.
+// regained returns since when the process has the partition, if it may have had the record before that: attempts of
+// that time may still arrive.
 func (c *ordering) regained(number int32, r *record) time.Duration {
-	if p := c.w.home(number, r); p != nil && p.regained {
+	if p := c.w.home(number, r); c.w.heldBefore(p, number, r) {
 		return p.since
 	}
 	return never

@@ -146,7 +146,8 @@ func (w *state) newWrite(number int32, r *record, by holder) write {
 		}
 	}
 	one.sameDelivery = r.attempts > 0 && !r.has(markMixed) && !r.several() && r.held == by && same
-	one.whole = one.sameDelivery && w.memory && !w.hops && !w.share && r.lives == 0 && (p == nil || !p.regained)
+	one.whole = one.sameDelivery && w.memory && !w.hops && !w.share && r.lives == 0 &&
+		!w.heldBefore(p, number, r)
 	return one
 }
 
