@@ -103,6 +103,17 @@ func (r *run) noteOtherGroup() {
 	r.live.Record(e)
 }
 
+// withMissing adds the topics that the subject asked for in vain to the reason why it did not get ready. Many clients wait
+// for them in silence.
+func (r *run) withMissing(err error) error {
+	names := r.tap.Missing()
+	if len(names) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w\nit asked for topics that do not exist: %s; correct their names, or name them under topics in "+
+		"subject.yaml", err, strings.Join(names, ", "))
+}
+
 // noteMissingTopics notes which topics the subject asked for in vain. It may have failed because of them.
 func (r *run) noteMissingTopics() {
 	names := r.tap.Missing()

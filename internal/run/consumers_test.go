@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -77,6 +78,10 @@ func TestMissingTopicsAreTold(t *testing.T) {
 			t.Errorf("after %s was asked for, the drain waits %v, want %v", asked.topic, got, asked.limit)
 		}
 		r.noteMissingTopics()
+	}
+	if got := r.withMissing(errors.New("not ready")).Error(); !strings.HasSuffix(got, "do not exist: outbox; correct their names, or "+
+		"name them under topics in subject.yaml") {
+		t.Errorf("a consumer that does not get ready: %s", got)
 	}
 	failing.DeadLetters = 1
 	for _, now := range []figures{{}, failing} {

@@ -121,7 +121,7 @@ func (r *run) startInstances(ctx context.Context) error {
 			r.busy(fmt.Sprintf("waiting for instance %d", instance), r.subject.ReadyLimit(instance))
 			r.waitFor(instance)
 			if err := r.waitReady(ctx, instance); err != nil {
-				return err
+				return r.withMissing(err)
 			}
 		}
 	}
