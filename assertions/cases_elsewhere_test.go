@@ -53,8 +53,18 @@ func outputFaultCases() []testCase {
 		}
 	}
 	premature := []string{"premature-dead-letter", "under-retried"}
+	refused := func(api string) func(*builder) history.Source {
+		return func(b *builder) history.Source {
+			source := early("kafka", "in")(b)
+			source.Header().Faults[0].API = api
+			return source
+		}
+	}
 	return []testCase{
 		{"dead-lettered after the first of three, while writes of results are refused", nil, early("kafka", "results")},
+		{"dead-lettered after the first of three, while metadata is refused", nil, refused("Metadata")},
+		{"dead-lettered after the first of three, while commits are refused", premature, refused("OffsetCommit")},
+		{"dead-lettered after the first of three, while heartbeats are refused", premature, refused("Heartbeat")},
 		{"dead-lettered after the first of three, while the link to a broker is down", nil, early("network", "broker 0")},
 		{"dead-lettered after the first of three, while a broker is down", nil, early("broker", "broker 0")},
 		{"dead-lettered after the first of three, while the link to the registry is down", premature,

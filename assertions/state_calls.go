@@ -206,9 +206,20 @@ func (w *state) hidesCalls(f *history.PlannedFault) bool {
 	output := slices.ContainsFunc(w.header.Downstreams, func(d history.Downstream) bool { return d.Topic })
 	switch f.Kind {
 	case "network", "kafka":
-		return output && f.Target != "dlq" && f.Target != "downstream" && f.Target != "registry" && f.Target != "store"
+		return output && !consumes(f.API) && f.Target != "dlq" && f.Target != "downstream" && f.Target != "registry" && f.Target != "store"
 	case "broker":
 		return output
+	}
+	return false
+}
+
+// consumes reports whether a client sends the request, by Kafka's name of it, in order to consume: it comes before no
+// write.
+func consumes(api string) bool {
+	switch api {
+	case "Fetch", "OffsetCommit", "JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat",
+		"ShareFetch", "ShareAcknowledge":
+		return true
 	}
 	return false
 }
