@@ -46,6 +46,16 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	}
 }
 
+// withRebalanceTimeout gives the other members of the group as much time to join as Kafka does (up to 3.9) after version 0
+// of JoinGroup, which names none: that of the session (JoinGroupRequest.maybeOverrideRebalanceTimeout). kfake gives them
+// none, so that whoever joins expels all others, and a group of several members never settles (sarama-cluster 2.1).
+func withRebalanceTimeout(request kmsg.Request) (answer kmsg.Response, err error, handled bool) { //nolint:revive // kfake's
+	if join, ok := request.(*kmsg.JoinGroupRequest); ok && join.Version == 0 {
+		join.RebalanceTimeoutMillis = join.SessionTimeoutMillis
+	}
+	return nil, nil, false
+}
+
 // failsAtLevelZero reports whether clients that ask in this version of ApiVersions may fail at a feature whose lowest
 // level is 0, as Java's do before 3.9 (KAFKA-17492). Kafka leaves such features out below version 4; kfake names them.
 func failsAtLevelZero(version int16) bool { return version == 3 }

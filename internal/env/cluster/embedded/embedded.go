@@ -85,6 +85,7 @@ func Start(ctx context.Context, options Options) (*Kafka, error) {
 		return nil, fmt.Errorf("starting the embedded Kafka: %w", err)
 	}
 	e.kafka = kafka
+	kafka.ControlKey(int16(kmsg.JoinGroup), withRebalanceTimeout)
 	if err := kafka.RemoveNode(0); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the embedded Kafka: numbering brokers from 1: %w", err), e.Close())
 	}

@@ -557,3 +557,34 @@ func waitIn(t *testing.T, e *Kafka, phase string) *member {
 	}
 	return m
 }
+
+// Members that join with version 0 of JoinGroup, which has no rebalance timeout, are given the time of their session.
+func TestVersionZeroWaitsForTheSession(t *testing.T) {
+	t.Parallel()
+	e := start(t, 1)
+	join := func(m *member) *kmsg.JoinGroupRequest {
+		request := m.join()
+		request.RebalanceTimeoutMillis = kmsg.NewJoinGroupRequest().RebalanceTimeoutMillis
+		request.SetVersion(0)
+		return request
+	}
+	joined := func(m *member) int {
+		response := m.receive(t, join(m)).(*kmsg.JoinGroupResponse)
+		if response.ErrorCode != 0 {
+			t.Fatalf("joining: %v", kerr.ErrorForCode(response.ErrorCode))
+		}
+		m.id, m.generation = response.MemberID, response.Generation
+		return len(response.Members)
+	}
+	first, second := dialMember(t, e, immortal), dialMember(t, e, immortal)
+	first.send(t, join(first), 0)
+	joined(first)
+	first.request(t, first.sync(first), 5)
+	second.park(t, join(second), 0)
+	first.heartbeatUntil(t, kerr.RebalanceInProgress, nil)
+	first.send(t, join(first), 0)
+	if told := joined(first) + joined(second); told != 2 || first.generation != second.generation {
+		t.Errorf("the leader is told of %d members, the generations are %d and %d", told, first.generation,
+			second.generation)
+	}
+}
