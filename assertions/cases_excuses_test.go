@@ -188,8 +188,19 @@ func neverGivesUpCases() []testCase {
 		{"it never gives up, but for a record that is refused for good", nil, func(b *builder) history.Source {
 			return without(b).attempt(0, rejected).commit(1).drain().done()
 		}},
-		{"it never gives up, and commits after the link hid a call", nil, func(b *builder) history.Source {
+		{"it never gives up, and commits after the link hid a call", []string{"commit-past-unfinished", "lost"},
+			func(b *builder) history.Source {
+				f := b.fault("network", "downstream", "downstream resets its connections")
+				return without(b).fails(0, 1).breaks(f).commit(1).wait(100 * ms).heals(f).drain().done()
+			}},
+		{"it never gives up, and commits before its first call, while the link could hide one",
+			[]string{"commit-past-unfinished"}, func(b *builder) history.Source {
+				f := b.fault("network", "downstream", "downstream resets its connections")
+				return without(b).breaks(f).commit(1).wait(100 * ms).heals(f).success(0).drain().done()
+			}},
+		{"it gives up only after a call without an answer, and the link hid one", nil, func(b *builder) history.Source {
 			f := b.fault("network", "downstream", "downstream resets its connections")
+			b.h.Contract().Retryable = []history.Outcome{fails}
 			return without(b).fails(0, 1).breaks(f).commit(1).wait(100 * ms).heals(f).drain().done()
 		}},
 		{"it never gives up, and commits after a failure, long after the link could hide a call",

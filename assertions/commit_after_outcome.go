@@ -340,6 +340,9 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	if attempts == 0 && w.anonymous(r.born.At(), by) {
 		return unseen
 	}
+	if w.endsInSight() {
+		return ""
+	}
 	hidden := false
 	if attempts > 0 {
 		if r.has(markEnded) && !w.hops && w.disruptions(number, r) == 0 {
@@ -356,6 +359,13 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 		return unseen
 	}
 	return ""
+}
+
+// endsInSight reports whether only calls that the downstream stub saw can have ended a record: none is given up, and one
+// whose call got no answer is tried again, so the end of each is an answer, and the stub gave it.
+func (w *state) endsInSight() bool {
+	return w.contract.Unlimited && !w.contract.Database && len(w.header.Downstreams) == 0 &&
+		w.classes[history.OutcomeTimeout] == classRetryable && w.classes[history.OutcomeReset] == classRetryable
 }
 
 // hiddenFrom is the time from which a hidden attempt may have ended the record, or have counted. If attempts are
