@@ -361,8 +361,8 @@ func (w *state) unknowable(number int32, r *record, attempts uint16, by time.Dur
 	return ""
 }
 
-// endsInSight reports whether only calls that the downstream stub saw can have ended a record: none is given up, and one
-// whose call got no answer is tried again, so the end of each is an answer, and the stub gave it.
+// endsInSight reports whether only calls that the downstream stub saw can have ended a record: none is given up, and
+// one whose call got no answer is tried again, so the end of each is an answer, and the stub gave it.
 func (w *state) endsInSight() bool {
 	return w.contract.Unlimited && !w.contract.Database && len(w.header.Downstreams) == 0 &&
 		w.classes[history.OutcomeTimeout] == classRetryable && w.classes[history.OutcomeReset] == classRetryable

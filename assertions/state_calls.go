@@ -206,7 +206,8 @@ func (w *state) hidesCalls(f *history.PlannedFault) bool {
 	output := slices.ContainsFunc(w.header.Downstreams, func(d history.Downstream) bool { return d.Topic })
 	switch f.Kind {
 	case "network", "kafka":
-		return output && !consumes(f.API) && f.Target != "dlq" && f.Target != "downstream" && f.Target != "registry" && f.Target != "store"
+		others := []string{"dlq", "downstream", "registry", "store"}
+		return output && !consumes(f.API) && !slices.Contains(others, f.Target)
 	case "broker":
 		return output
 	}

@@ -113,7 +113,7 @@ func (w *state) interrupted(p *partition, offset int64, number int32, by cut) bo
 	if known && handed > by.at {
 		return false
 	}
-	if r := w.record(number); r.attempts > 0 && !(known && handed > r.lastStart.At()) {
+	if r := w.record(number); r.attempts > 0 && (!known || handed <= r.lastStart.At()) {
 		return r.held == by.by && !w.rested(number, by.at)
 	}
 	if !known || by.at >= w.drainedAt() && w.standsStill() {

@@ -103,8 +103,8 @@ func (r *run) noteOtherGroup() {
 	r.live.Record(e)
 }
 
-// withMissing adds the topics that the subject asked for in vain to the reason why it did not get ready. Many clients wait
-// for them in silence.
+// withMissing adds the topics that the subject asked for in vain to the reason why it did not get ready. Many clients
+// wait for them in silence.
 func (r *run) withMissing(err error) error {
 	names := r.tap.Missing()
 	if len(names) == 0 {

@@ -79,8 +79,8 @@ func TestMissingTopicsAreTold(t *testing.T) {
 		}
 		r.noteMissingTopics()
 	}
-	if got := r.withMissing(errors.New("not ready")).Error(); !strings.HasSuffix(got, "do not exist: outbox; correct their names, or "+
-		"name them under topics in subject.yaml") {
+	want := "do not exist: outbox; correct their names, or name them under topics in subject.yaml"
+	if got := r.withMissing(errors.New("not ready")).Error(); !strings.HasSuffix(got, want) {
 		t.Errorf("a consumer that does not get ready: %s", got)
 	}
 	failing.DeadLetters = 1

@@ -46,10 +46,13 @@ func (e *Kafka) edit(request kmsg.Request, response kmsg.Response) {
 	}
 }
 
-// withRebalanceTimeout gives the other members of the group as much time to join as Kafka does (up to 3.9) after version 0
-// of JoinGroup, which names none: that of the session (JoinGroupRequest.maybeOverrideRebalanceTimeout). kfake gives them
-// none, so that whoever joins expels all others, and a group of several members never settles (sarama-cluster 2.1).
-func withRebalanceTimeout(request kmsg.Request) (answer kmsg.Response, err error, handled bool) { //nolint:revive // kfake's
+// withRebalanceTimeout gives the other members of the group as much time to join as Kafka does (up to 3.9) after
+// version 0 of JoinGroup, which names none: that of the session (JoinGroupRequest.maybeOverrideRebalanceTimeout). kfake
+// gives them none, so that whoever joins expels all others, and a group of several members never settles
+// (sarama-cluster 2.1).
+//
+//nolint:revive // the signature is kfake's
+func withRebalanceTimeout(request kmsg.Request) (answer kmsg.Response, err error, handled bool) {
 	if join, ok := request.(*kmsg.JoinGroupRequest); ok && join.Version == 0 {
 		join.RebalanceTimeoutMillis = join.SessionTimeoutMillis
 	}
