@@ -26,6 +26,7 @@ package assertions
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -213,8 +214,13 @@ func (c *halt) fail(one *write, e *history.Event) {
 }
 
 // final reports whether clients fail a write at once when it is answered with the error: Kafka does not classify the
-// error as retriable, and it does not concern the producer's own state, which clients repair by themselves.
+// error as retriable, and it does not concern the producer's own state, which clients repair by themselves. Of a service,
+// it is a status that says that the request is at fault.
 func final(code int16) bool {
+	if history.IsStatus(code) {
+		later := code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests
+		return code < http.StatusInternalServerError && !later
+	}
 	switch code {
 	case kerr.OutOfOrderSequenceNumber.Code, kerr.DuplicateSequenceNumber.Code, kerr.InvalidProducerEpoch.Code,
 		kerr.UnknownProducerID.Code, kerr.ProducerFenced.Code, kerr.InvalidProducerIDMapping.Code:

@@ -393,6 +393,9 @@ func (w *state) topicName(topic int16) string {
 }
 
 func (w *state) partitionName(topic int16, number int32) string {
+	if topic >= 0 && int(topic) < len(w.header.Topics) && w.header.Topics[topic].Downstream {
+		return w.topicName(topic)
+	}
 	return fmt.Sprintf("%s-%d", w.topicName(topic), number)
 }
 

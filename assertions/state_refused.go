@@ -254,7 +254,9 @@ func (w *state) exitRefused(l *life, e *history.Event) {
 
 // judgeUnkept judges the reactions of processes to refusals against their contract.
 func (c *halt) judgeUnkept(u *unkept) {
-	other := func(f *history.PlannedFault) bool { return f.Kind != "kafka" || !f.StopsDeadLetters }
+	other := func(f *history.PlannedFault) bool {
+		return f.Kind != "kafka" && f.Kind != "downstream" || !f.StopsDeadLetters
+	}
 	switch {
 	case c.w.share:
 		c.remark("what a process of a share group does after a refusal is not told apart")

@@ -484,6 +484,9 @@ func (n *narrator) words(e *history.Event) string {
 	case history.KindCommitResponse:
 		return fmt.Sprintf("the commit of %s up to offset %d is %s", where, e.Offset, answer(e))
 	case history.KindProduceRequest:
+		if e.Text != "" {
+			return fmt.Sprintf("%s sends it to %s%s", who, where, calling(e))
+		}
 		return fmt.Sprintf("%s writes it to %s%s%s", who, where, inTransaction(e),
 			flagged(e.Flags, history.Unanswered, " and asks for no answer (acks=0)"))
 	case history.KindProduceResponse:
@@ -647,8 +650,11 @@ func inOtherGroup(e *history.Event) string {
 	return flagged(e.Flags, history.OtherGroup, " in another group than the contract's")
 }
 
-// errorName is Kafka's name of an error code.
+// errorName is Kafka's name of an error code, or the status with which a service answers.
 func errorName(code int16) string {
+	if history.IsStatus(code) {
+		return fmt.Sprintf("status %d", code)
+	}
 	var known *kerr.Error
 	if errors.As(kerr.ErrorForCode(code), &known) && known.Code == code {
 		return known.Message
@@ -662,7 +668,9 @@ func answer(e *history.Event) string {
 	if e.Code != 0 {
 		text = "refused with " + errorName(e.Code)
 	}
-	text += flagged(e.Flags, history.Forged, " by a fault in the broker's place")
+	if text += flagged(e.Flags, history.Forged, " by a fault"); !history.IsStatus(e.Code) {
+		text += flagged(e.Flags, history.Forged, " in the broker's place")
+	}
 	text += flagged(e.Flags, history.Unreplicated, " by the leader alone (acks=1), which then fails")
 	return text + flagged(e.Flags, history.Withheld, ", but the answer is withheld")
 }

@@ -62,3 +62,37 @@ func TestDeadLettersOfWhichNothingIsPromised(t *testing.T) {
 		}
 	}
 }
+
+// If dead letters can't be told at the downstream that takes them, nothing is held against the subject.
+func TestDeadLettersAtADownstreamThatCannotBeTold(t *testing.T) {
+	t.Parallel()
+	for text, why := range map[string]string{
+		"no call of errors had a record's id\nhave each carry it": "no call of errors had a record's id",
+		"POST /errors": "the subject sent several dead letters with one call (POST /errors), and dlqbench takes a call for one",
+	} {
+		b := newBuilder().begin().send(0).fails(0, 3)
+		letters := slices.IndexFunc(b.h.Topics, func(topic history.Topic) bool { return topic.Role == history.RoleDLQ })
+		b.h.Topics[letters].Downstream = true
+		e := b.event(history.KindUnreadable)
+		e.Code, e.Topic, e.Text = history.None, int16(letters), text
+		if text == "POST /errors" {
+			e.Instance, e.Run = 0, 0
+		}
+		b.put(e)
+		v := judged(t, b.commit(1).drain().done())
+		if v.Verdict != Inconclusive || !slices.ContainsFunc(v.Open, func(one Open) bool { return one.Why == why }) {
+			t.Errorf("%s: %s, %v, %+v", text, v.Verdict, named(v), v.Open)
+		}
+	}
+}
+
+// What a service says of a call decides whether it is worth another: a status from 400 to 499 says that it is not.
+func TestStatusesThatAreFinal(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int16]bool{400: true, 403: true, 422: true, 408: false, 425: false, 429: false, 500: false,
+		503: false} {
+		if final(code) != want {
+			t.Errorf("%d is final: %v", code, !want)
+		}
+	}
+}

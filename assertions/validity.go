@@ -67,6 +67,11 @@ func (w *state) notRead(e *history.Event) {
 	case e.Code == history.None && e.N > 0:
 		w.calls.batched[e.Instance] = true
 		return
+	case w.role(e.Topic) == history.RoleDLQ && w.header.Topics[e.Topic].Downstream && strings.Contains(e.Text, "\n"):
+		one := Open{What: "what becomes of records that fail"}
+		one.Why, one.Do, _ = strings.Cut(e.Text, "\n")
+		w.unread = append(w.unread, one)
+		return
 	case ofRun && w.role(e.Topic) == history.RoleDLQ:
 		w.lacksTopics(e)
 		return
@@ -81,6 +86,10 @@ func (w *state) notRead(e *history.Event) {
 	case ofRun:
 		one.What, w.unattempted = "anything that needs attempts", true
 		one.Why, one.Do, _ = strings.Cut(e.Text, "\n")
+	case e.Code == history.None && w.role(e.Topic) == history.RoleDLQ:
+		one.What = "what becomes of records that fail"
+		one.Why = "the subject sent several dead letters with one call (" + e.Text + "), and dlqbench takes a call for one"
+		one.Do = "have it send each with a call of its own"
 	case e.Code == history.None:
 		one.Why = "the subject made a call for several records at once (" + e.Text + "), and dlqbench takes a call for " +
 			"an attempt at one"

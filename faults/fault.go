@@ -44,9 +44,9 @@ type Traits struct {
 	// Instance is the instance whose events the fault waits for, Worker the worker of the dead-letter store; nil
 	// means any.
 	Instance, Worker *int
-	// Blocks identifies the brokers at which no dead letter can be acknowledged while the fault is in force: the
-	// number of a broker, EveryBroker or DLQBroker; 0 if dead letters may get through. Violations are proven with it,
-	// so it is 0 unless this is certain.
+	// Blocks identifies where no dead letter can be acknowledged while the fault is in force: the number of a broker,
+	// EveryBroker, DLQBroker, or Here for the downstream that is hit; 0 if dead letters may get through. Violations are
+	// proven with it, so it is 0 unless this is certain.
 	Blocks int
 	// FailsAttempts: no attempt succeeds while the fault is in force.
 	FailsAttempts bool
@@ -61,6 +61,7 @@ type Traits struct {
 const (
 	EveryBroker = -1
 	DLQBroker   = -2
+	Here        = -3
 )
 
 // Entry explains one fault of the catalogue.

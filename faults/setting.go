@@ -30,6 +30,8 @@ type Setting struct {
 	NoRetryTopics bool
 	// NoDeadLetters: the subject itself writes no dead letters.
 	NoDeadLetters bool
+	// Letters is the downstream that takes the dead letters in the place of a topic; "" if there is none.
+	Letters string
 	// Partitions are the partition counts of the topics by role ("input", "retry", "dlq"). A missing role is unknown,
 	// and then not checked.
 	Partitions map[string]int
@@ -105,6 +107,11 @@ const (
 	OutputOnly   = "this downstream is an output topic (kafka)"
 	NoDownstream = "the subject does not call the downstream (observe: wire), so this fault could have no effect"
 )
+
+// LettersElsewhere returns the message that the dead letters go to a downstream.
+func (s Setting) LettersElsewhere() string {
+	return "the subject's dead letters go to the downstream " + s.Letters + ", not to a topic"
+}
 
 // NoBroker returns the message that there is no broker with that number.
 func (s Setting) NoBroker(number int) string {

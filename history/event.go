@@ -49,9 +49,11 @@ const (
 	// ProduceRequest: one record in a Produce request of an instance (or of the replayer: Instance = Replayer),
 	// stamped after it was read. Op, Instance, Run, Topic, Partition, Record, KeyHash, ValueHash; ProducerID,
 	// ProducerEpoch, Sequence (None without idempotence); Flags InTransaction, Unanswered. A client's retry is a new Op.
+	// If the topic is a downstream (Topic.Downstream), it is a call there, and Text = the call.
 	KindProduceRequest
 	// ProduceResponse: the broker's response, stamped before it was written to the instance. Op, Code, Offset; Flags
-	// Withheld, Forged as above, NotLibrdkafka, Unreplicated. The fields of the request are repeated.
+	// Withheld, Forged as above, NotLibrdkafka, Unreplicated. The fields of the request are repeated. Of a downstream,
+	// without Text; Code = HTTP status, or the one that stands for the outcome, if it refuses the call (IsStatus).
 	KindProduceResponse
 
 	// TxnEndRequest: an EndTxn request, stamped after it was read. It decides whether this producer's InTransaction
@@ -237,6 +239,10 @@ const (
 
 // None marks an integer field that has no value.
 const None = -1
+
+// IsStatus reports whether the Code of a ProduceResponse is an HTTP status, with which a downstream refuses a call, and
+// not an error code of Kafka's.
+func IsStatus(code int16) bool { return code >= 400 && code < 600 }
 
 // Replayer is the Instance of the replay tool, which connects through its own tap.
 const Replayer = -2

@@ -23,6 +23,9 @@ type Topic struct {
 	Partitions int    `json:"partitions"`
 	// Retries: it is an input topic that the subject writes its retry copies to.
 	Retries bool `json:"retries,omitempty"`
+	// Downstream: it is not a topic, but the downstream with this name, which takes the dead letters. Each call there is
+	// a write.
+	Downstream bool `json:"downstream,omitempty"`
 }
 
 // TakesRetries reports whether the subject writes retry copies to the topic.

@@ -113,6 +113,7 @@ func (c *checker) checkSubjectOf(folder string) {
 		return
 	}
 	c.s.fitInstances(c.file)
+	c.s.Topics.DLQ.Downstream = c.file.Letters()
 	if why := c.s.unfitInput(c.file); why != "" {
 		c.at("/subject/file", "%s", why)
 	}
@@ -257,6 +258,8 @@ func (c *checker) checkReplay() {
 	}
 	c.refuseIf(c.file != nil && !c.file.Contract.DLQ.Enabled, "/replay",
 		"nothing to replay: the subject promises no dead letters (contract.dlq.enabled: false)")
+	c.refuseIf(c.s.Topics.DLQ.Downstream != "", "/replay", "nothing to replay: the subject's dead letters go to the "+
+		"downstream %s, not to a topic", c.s.Topics.DLQ.Downstream)
 }
 
 func (c *checker) checkExpect() {

@@ -142,6 +142,7 @@ func (c *checker) tellSubject(setting *faults.Setting) {
 		setting.NoRetryTopics = c.file.Contract.Retry != string(history.RetryTopics)
 		letters := c.file.Contract.DLQ
 		setting.NoDeadLetters = !letters.Enabled || letters.WrittenBy == WrittenByBroker
+		setting.Letters = c.file.Letters()
 	}
 	reference := c.s.Subject.Reference
 	if c.s.Graph != nil || c.s.Services != nil {

@@ -45,6 +45,7 @@ func (d *document) checkSubject(s *SubjectFile, folder string) {
 	c.checkInput(s, folder)
 	c.checkTopicNames(s)
 	c.checkDownstreams(s, folder)
+	c.checkLetters(s)
 	c.checkEffects(s)
 }
 

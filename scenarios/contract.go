@@ -171,6 +171,9 @@ func (d DLQSpec) promise(to *history.Contract) {
 	if dialect, err := deadletter.Named(to.Envelope); err == nil {
 		to.KeepsHeaders = to.KeepsHeaders && dialect.Traits().Headers
 	}
+	if d.Downstream != "" { // what is in a call is its own
+		to.ChangesKey, to.ChangesValue, to.KeepsHeaders = true, true, false
+	}
 }
 
 // defaultClasses are the classes of the downstream's answers, in the order of the lists.

@@ -88,6 +88,7 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 		return ContractText{}, err
 	}
 	text := describe(contract, s.Store != nil, s.answers())
+	text.notReplayed(s)
 	var its []string
 	if s.Samples != nil {
 		its = s.records()
@@ -122,6 +123,10 @@ func (s *SubjectFile) Describe() (ContractText, error) {
 			output.Topic))
 	}
 	for _, one := range slices.Backward(s.Called()[1:]) {
+		if one.Called() == s.Letters() {
+			its = append(its, "Its calls of "+s.Letters()+" with a record's id are dead letters.")
+			continue
+		}
 		its = append(its, fmt.Sprintf("Its calls of %s are recorded, and a record %s.", one.Called(),
 			either(one.Optional, "may succeed although its call there failed", "succeeds only if its calls there do")))
 	}

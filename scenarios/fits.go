@@ -18,7 +18,7 @@ import (
 // do about that; it is empty where it has. What the reference's settings make a scenario about, the subject's contract
 // must promise: otherwise its faults meet nothing, or what it is to prove is not judged.
 func (s *Scenario) Unfit(subject *SubjectFile) string {
-	if why := cmp.Or(s.unfitKind(), s.unfitInput(subject), s.unfitOutput(subject)); why != "" {
+	if why := cmp.Or(s.unfitKind(), s.unfitInput(subject), s.unfitOutput(subject), s.unfitLetters(subject)); why != "" {
 		return why
 	}
 	own, contract := s.Subject.Reference, subject.Contract
@@ -118,6 +118,7 @@ func (d *document) fit(written int, subject string) {
 		}
 		d.fitThresholds(file)
 		d.fitOutcomes(file)
+		d.fitLetters(file)
 		most = file.MostInstances()
 	}
 	if count := min(d.instances().whole(), most); count > 0 {

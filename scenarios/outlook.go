@@ -29,6 +29,7 @@ func (s *Scenario) Outlook(subject *SubjectFile) (ContractText, error) {
 		contract = ReferenceContract(*s.Subject.Reference)
 	}
 	text := describe(contract, store, answers)
+	text.notReplayed(subject)
 	text.Promises = nil
 	var judged []Reason
 	for _, reason := range text.Judged {

@@ -86,6 +86,8 @@ type DLQTopic struct {
 	// Foreign is how many dead letters of another service lie in it from the start, as in a topic that several services
 	// share. Nobody may put them back.
 	Foreign int `json:"foreign,omitempty" jsonschema:"minimum=0,maximum=10000"`
+	// Downstream is the downstream that takes the subject's dead letters in its place, "" if none does.
+	Downstream string `json:"-"`
 }
 
 // Subject is the consumer under test: the reference consumer, a subject.yaml, or one written in place. Exactly one of

@@ -214,13 +214,24 @@ func (s *SubjectFile) deciding() int {
 	return max(slices.IndexFunc(s.Downstreams, func(d Downstream) bool { return d.Decides }), 0)
 }
 
-// Called returns what the subject calls, the downstream that decides first: one of no kind if that is the usual one.
+// Called returns what the subject calls, the downstream that decides first and the one that takes the dead letters
+// last: one of no kind if that is the usual one.
 func (s *SubjectFile) Called() []Downstream {
 	if len(s.Downstreams) == 0 {
 		return []Downstream{{}}
 	}
 	at := s.deciding()
-	return slices.Concat(s.Downstreams[at:at+1], s.Downstreams[:at], s.Downstreams[at+1:])
+	all := slices.Concat(s.Downstreams[at:at+1], s.Downstreams[:at], s.Downstreams[at+1:])
+	slices.SortStableFunc(all, func(a, b Downstream) int { return cmp.Compare(s.last(a), s.last(b)) })
+	return all
+}
+
+// last is 1 for the downstream that takes the dead letters, else 0.
+func (s *SubjectFile) last(d Downstream) int {
+	if letters := s.Letters(); letters != "" && d.Called() == letters {
+		return 1
+	}
+	return 0
 }
 
 // decides returns the downstream that decides, with no kind if that is the usual one.

@@ -229,6 +229,9 @@ type DLQSpec struct {
 	// Enabled: false, if there is no dead-letter topic: what fails for good is given up by design, and that is its end.
 	Enabled bool   `json:"enabled,omitempty"`
 	Topic   string `json:"topic,omitempty"`
+	// Downstream is the name of the downstream that takes the dead letters in the place of a topic. Each call there with
+	// a record's id is a dead letter, which is written when the call is answered with a success.
+	Downstream string `json:"downstream,omitempty" jsonschema:"minLength=1"`
 	// Envelope governs the metadata of the dead letters, and nothing else.
 	Envelope Envelope `json:"envelope,omitempty"`
 	// WrittenBy: consumer (default), or broker: a share group whose broker writes the dead letters, of what is rejected

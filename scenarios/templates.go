@@ -149,7 +149,8 @@ func (s *SubjectFile) TakesFrom(values Values) (Values, error) {
 type TopicNames struct{ Inputs, DeadLetters, Retries []string }
 
 // TopicNames returns the names of the subject's topics, with values after TakesFrom. Those of its dead-letter and retry
-// topics may contain that of the input topic; then each input topic has its own.
+// topics may contain that of the input topic; then each input topic has its own. A downstream that takes the dead
+// letters is there in the place of their topic.
 func (s *SubjectFile) TopicNames(values Values) (TopicNames, error) {
 	var names TopicNames
 	for input := range strings.SplitSeq(cmp.Or(values.InputTopics, values.InputTopic), ",") {
@@ -158,7 +159,8 @@ func (s *SubjectFile) TopicNames(values Values) (TopicNames, error) {
 		if err != nil {
 			return names, err
 		}
-		letters, retries := cmp.Or(rendered.Contract.DLQ.Topic, values.DLQTopic), rendered.Contract.RetryTopics
+		letters, retries := cmp.Or(rendered.Letters(), rendered.Contract.DLQ.Topic, values.DLQTopic),
+			rendered.Contract.RetryTopics
 		known := func(name string) bool {
 			return slices.Contains(names.DeadLetters, name) || slices.Contains(names.Retries, name)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/dlqbench/dlqbench/faults/registry"
 	"github.com/dlqbench/dlqbench/faults/store"
 	"github.com/dlqbench/dlqbench/faults/subject"
+	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 )
 
@@ -122,11 +123,21 @@ func (s Spec) Trigger() (*faults.Trigger, error) {
 	return &trigger, nil
 }
 
+// HitsLetters reports whether the fault acts on the downstream with the name, which takes the dead letters; "" for none.
+func (s Spec) HitsLetters(letters string) bool {
+	return letters != "" && s.Traits().Target == history.TargetOther+letters
+}
+
 // StopsDeadLetters reports whether no dead letter can be acknowledged to any instance while the fault is in force.
-// brokers is the number of brokers, and dlqBroker (0: none) the one that holds the DLQ topic alone.
-func (s Spec) StopsDeadLetters(brokers, dlqBroker int) bool {
-	switch blocked := s.Traits().Blocks; blocked {
-	case 0:
+// brokers is the number of brokers, and dlqBroker (0: none) the one that holds the DLQ topic alone. letters is the
+// downstream that takes the dead letters in the place of a topic, if it is not "".
+func (s Spec) StopsDeadLetters(brokers, dlqBroker int, letters string) bool {
+	blocked := s.Traits().Blocks
+	if letters != "" {
+		return blocked == faults.Here && s.HitsLetters(letters)
+	}
+	switch blocked {
+	case 0, faults.Here:
 		return false
 	case faults.EveryBroker:
 		return true

@@ -55,8 +55,36 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 		{"a consumer killed", "{subject: {instance: 0, signal: KILL}}", false},
 		{"an outage", "{downstream: {outage: true}}", false},
 	} {
-		if got := parse(t, c.spec).StopsDeadLetters(3, 2); got != c.want {
+		if got := parse(t, c.spec).StopsDeadLetters(3, 2, ""); got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, got, c.want)
+		}
+	}
+}
+
+// If the dead letters go to a downstream, only what breaks that one stops them.
+func TestWhatStopsDeadLettersAtADownstream(t *testing.T) {
+	for text, want := range map[string]bool{
+		"{downstream: {name: errors, outage: true}}":                             true,
+		"{downstream: {name: errors, hang: true}}":                               true,
+		"{downstream: {name: errors, errors: {permanent: 70%, timeout: 30%}}}":   true,
+		"{network: {link: downstream errors, down: true}}":                       true,
+		"{downstream: {name: errors, errors: {permanent: 99%}}}":                 false,
+		"{downstream: {name: errors, slow: 10s}}":                                false,
+		"{network: {link: downstream errors, toxicity: 99%, down: true}}":        false,
+		"{network: {link: downstream errors, latency: 10s}}":                     false,
+		"{downstream: {name: mail, outage: true}}":                               false,
+		"{downstream: {outage: true}}":                                           false,
+		"{network: {link: downstream, down: true}}":                              false,
+		"{network: {link: brokers, down: true}}":                                 false,
+		"{broker: {broker: 2, stop: true}}":                                      false,
+		"{kafka: {api: Produce, probability: 100%, error: NOT_ENOUGH_REPLICAS}}": false,
+	} {
+		spec := parse(t, text)
+		if got := spec.StopsDeadLetters(3, 2, "errors"); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+		if want && spec.StopsDeadLetters(3, 2, "") {
+			t.Errorf("%s stops dead letters that go to a topic", text)
 		}
 	}
 }
@@ -66,12 +94,12 @@ func TestWhatStopsDeadLetters(t *testing.T) {
 func TestReplicatedDLQIsNotStopped(t *testing.T) {
 	for _, text := range []string{"{broker: {broker: 2, stop: true}}", "{network: {link: broker 2, down: true}}",
 		"{network: {link: dlq, down: true}}"} {
-		if parse(t, text).StopsDeadLetters(3, 0) {
+		if parse(t, text).StopsDeadLetters(3, 0, "") {
 			t.Errorf("%s: the DLQ topic is on other brokers too", text)
 		}
 	}
 	for _, text := range []string{"{broker: {broker: 1, pause: true}}", "{network: {link: broker 1, down: true}}"} {
-		if !parse(t, text).StopsDeadLetters(1, 0) {
+		if !parse(t, text).StopsDeadLetters(1, 0, "") {
 			t.Errorf("%s: there is no other broker", text)
 		}
 	}

@@ -160,8 +160,16 @@ func (d *Downstream) Traits() faults.Traits {
 		traits.Target, traits.Idle.Needs = history.TargetOther+d.Name, history.NeedRecord
 		traits.Name, traits.FailsAttempts = faults.Dashed(d.Name+" "+chosen.Key()), false
 		traits.What = d.Name + ": " + traits.What
+		if d.failsAll() {
+			traits.Blocks = faults.Here
+		}
 	}
 	return traits
+}
+
+// failsAll reports whether no call succeeds while the fault is in force.
+func (d *Downstream) failsAll() bool {
+	return d.Outage || d.Hang || d.Errors != nil && d.Errors.sum() >= 1-rounding
 }
 
 func (e Errors) what() string {
@@ -225,12 +233,16 @@ func (d *Downstream) overHTTP() []faults.Defect {
 	return defects
 }
 
+// rounding is the tolerance for a sum of shares. Shares are decimals added as floats, so a smaller excess is a rounding
+// error.
+const rounding = 1e-9
+
+func (e Errors) sum() units.Percent {
+	return e.Transient + e.Permanent + e.Logical + e.Timeout + e.Reset
+}
+
 func (e Errors) validate() []faults.Defect {
-	// rounding is the tolerance for a sum of shares. Shares are decimals added as floats, so a smaller excess is a
-	// rounding error.
-	const rounding = 1e-9
-	sum := e.Transient + e.Permanent + e.Logical + e.Timeout + e.Reset
-	switch {
+	switch sum := e.sum(); {
 	case sum <= 0:
 		return faults.At("/errors", "all shares are 0%%, so this fault could have no effect: give at least one, such as "+
 			"transient: 20%%")

@@ -373,6 +373,9 @@ func (k *Kafka) OfGroup() bool {
 	return k.OfClassicGroup() || slices.Contains([]string{apiFindCoordinator, apiConsumerGroup, apiShareGroup}, k.API)
 }
 
+// HitsLetters reports whether the fault hits writes to the DLQ topic, and only these.
+func (k *Kafka) HitsLetters() bool { return k.API == apiProduce && k.Topic == roleDLQ }
+
 // OfCommits reports whether the fault hits only commits of offsets.
 func (k *Kafka) OfCommits() bool { return k.API == apiOffsetCommit || k.API == apiTxnOffsetCommit }
 
@@ -450,6 +453,9 @@ func (k *Kafka) topic(setting faults.Setting) []faults.Defect {
 	case k.Topic == roleRetry && setting.NoRetryTopics:
 		return at("the subject has no retry topics, so this fault could have no effect (the reference consumer has them " +
 			"with retry: topics)")
+	case k.API == apiProduce && k.Topic == roleDLQ && setting.Letters != "":
+		return at(setting.LettersElsewhere() + ": write downstream: {name: " + setting.Letters + ", outage: true}, or " +
+			"another fault of a downstream")
 	case k.API == apiProduce && k.Topic == roleDLQ && setting.NoDeadLetters:
 		return at(faults.NoLetters + ", so this fault could have no effect: leave it out, or run another scenario")
 	case slices.Contains([]string{roleInput, roleRetry, roleDLQ}, k.Topic) || setting.Topics == nil:

@@ -271,11 +271,13 @@ func (n *Network) target() string {
 
 // blocks returns the brokers to which the link leads, as in faults.Traits.Blocks.
 func (n *Network) blocks() int {
-	switch number, _ := n.broker(); n.Link {
-	case "brokers":
+	switch number, _ := n.broker(); {
+	case n.Link == "brokers":
 		return faults.EveryBroker
-	case "dlq":
+	case n.Link == "dlq":
 		return faults.DLQBroker
+	case strings.HasPrefix(n.Link, history.TargetOther):
+		return faults.Here
 	default:
 		return max(number, 0)
 	}
@@ -330,6 +332,8 @@ func (n *Network) link(setting faults.Setting) []faults.Defect {
 	switch {
 	case n.Link == "":
 		return nil // the schema reports that it is missing
+	case n.Link == "dlq" && setting.Letters != "":
+		return faults.At("/link", "%s: write link: %s%s", setting.LettersElsewhere(), history.TargetOther, setting.Letters)
 	case n.Link == "dlq" && setting.DLQBroker == 0:
 		return faults.At("/link", "there is no link \"dlq\": it needs topics.dlq.broker, the broker that holds the DLQ "+
 			"topic alone")

@@ -26,7 +26,10 @@ func planFaults(s *scenarios.Scenario, seed uint64) []faults.Planned {
 // fault in the scenario's form.
 func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written catalogue.Spec) faults.Planned {
 	spec := s.Store.Resolve(s.Graph.Resolve(written), s.MaxInstances())
-	traits := spec.Traits()
+	traits, letters := spec.Traits(), s.Topics.DLQ.Downstream
+	if spec.HitsLetters(letters) {
+		traits.Target, traits.Idle.Needs = string(history.RoleDLQ), history.NeedDeadLetter
+	}
 	trigger, _ := spec.Trigger() // the scenario was validated
 	key := streamKey(seed, "fault "+name)
 	return faults.Planned{
@@ -38,7 +41,7 @@ func Fault(s *scenarios.Scenario, seed uint64, index int, name string, written c
 			Idle:             traits.Idle,
 			For:              spec.Length(s.InstanceCount()),
 			HidesSchemas:     traits.HidesSchemas,
-			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker), MayMiss: spec.MayMiss,
+			StopsDeadLetters: spec.StopsDeadLetters(s.Cluster.Brokers, s.Topics.DLQ.Broker, letters), MayMiss: spec.MayMiss,
 		},
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dlqbench/dlqbench/faults/catalogue"
+	"github.com/dlqbench/dlqbench/faults/downstream"
 	"github.com/dlqbench/dlqbench/history"
 	"github.com/dlqbench/dlqbench/internal/units"
 	"github.com/dlqbench/dlqbench/scenarios"
@@ -457,6 +458,23 @@ faults:
 	}
 	if have := p.Phases(); !slices.Equal(have, phases) {
 		t.Errorf("phases %+v", have)
+	}
+}
+
+// A fault of the downstream that takes the dead letters is one of the dead letters.
+func TestFaultsOfDeadLettersAtADownstream(t *testing.T) {
+	s := scenario(t, "workload: {rate: 10/s, duration: 10s}\nfaults: [{at: 1s, for: 1s, broker: {broker: 1, stop: true}}]")
+	s.Topics.DLQ.Downstream = "errors"
+	if p := planOf(t, s, 5); p.Faults[0].StopsDeadLetters {
+		t.Error("a broker stops dead letters that go to a downstream")
+	}
+	for letters, target := range map[string]string{"errors": "dlq", "mail": "downstream errors", "": "downstream errors"} {
+		s.Topics.DLQ.Downstream = letters
+		s.Faults[0].Broker, s.Faults[0].Downstream = nil, &downstream.Downstream{Name: "errors", Outage: true}
+		if f := planOf(t, s, 5).Faults[0]; f.Target != target || f.StopsDeadLetters != (letters == "errors") ||
+			(f.Idle.Needs == history.NeedDeadLetter) != f.StopsDeadLetters {
+			t.Errorf("with dead letters at %q: %+v", letters, f.PlannedFault)
+		}
 	}
 }
 

@@ -57,6 +57,10 @@ func (r *run) auditWhole(ctx context.Context, index int16) error {
 // auditTopic reads one topic from its first to its last record and records its findings. see, if not nil, is called
 // with each record.
 func (r *run) auditTopic(ctx context.Context, index int16, see func(*kgo.Record, history.Event)) error {
+	if r.header.Topics[index].Downstream {
+		r.letters.audit()
+		return nil
+	}
 	topic := r.header.Topics[index].Name
 	dialect, err := r.dialect()
 	if err != nil {
@@ -276,6 +280,12 @@ func (r *run) auditOffsets(ctx context.Context) error {
 		return err
 	}
 	for index, topic := range r.header.Topics {
+		if topic.Downstream {
+			event := history.New(history.KindAuditOffsets, r.clock.Now())
+			event.Topic, event.Partition, event.Offset = int16(index), 0, r.letters.count()
+			r.live.Record(event)
+			continue
+		}
 		ends, err := r.admin.ListEndOffsets(ctx, topic.Name)
 		if err != nil {
 			return fmt.Errorf("listing the end offsets of %s: %w", topic.Name, err)

@@ -64,6 +64,8 @@ type stub struct {
 	*workload.Stub
 	scheme string
 	usual  bool // the subject does not describe its calls
+	// letters: its calls are dead letters.
+	letters bool
 }
 
 // Upstream implements called.
@@ -109,10 +111,16 @@ func (s stub) Strays() (why, do string) {
 			"have the consumer make each attempt with POST /v1/attempt and the record's value as the body, or say under " +
 				"downstreams in subject.yaml what it calls"
 	default:
-		return fmt.Sprintf("%d calls without a record's id were answered 404, the first of them %s", count, first),
-			"if they are none of a record, give them an answer under routes in subject.yaml"
+		do = "if they are none of a record, give them an answer under routes in subject.yaml"
+		if s.letters {
+			do = giveID + "; " + do
+		}
+		return fmt.Sprintf("%d calls without a record's id were answered 404, the first of them %s", count, first), do
 	}
 }
+
+// giveID says what to do if dead letters can't be told.
+const giveID = "have each dead letter carry the record's value, or the field of it with the id"
 
 // Close implements called.
 func (s stub) Close() error {
@@ -125,6 +133,10 @@ func (s stub) Close() error {
 func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, other int) (called, error) {
 	attempts := r.attemptsConfig()
 	attempts.Other = other
+	if name := r.lettersAt(); name != "" && name == spec.Called() {
+		r.letters = newLetters(r.live, r.clock, r.topicsOf(history.RoleDLQ)[0], spec.Postgres != nil)
+		attempts.Letters, attempts.Sink = true, r.letters
+	}
 	switch {
 	case spec.Kafka != nil:
 		one := newOutputTopic(attempts, &r.header, spec.Kafka.Topic, spec.Kafka.Codes())
@@ -148,7 +160,7 @@ func (r *run) openDownstream(ctx context.Context, spec scenarios.Downstream, oth
 		config.Calls = calls(spec.HTTP)
 	}
 	one, err := workload.NewStub(config)
-	return stub{one, scheme, config.Calls == nil && config.RPC == nil}, err
+	return stub{one, scheme, config.Calls == nil && config.RPC == nil, attempts.Letters}, err
 }
 
 // makeAuthority makes the authority that signs the certificates of downstreams, and writes its certificate for the
@@ -226,12 +238,16 @@ func response(route scenarios.Route) workload.Response {
 // If no attempt was seen at all, it can't be judged by its attempts, and the history says so: with the reason, or with
 // none if there was no call.
 func (r *run) noteStrays() {
-	for _, one := range r.stubs.list {
+	for i, one := range r.stubs.list {
 		e := history.New(history.KindUnreadable, r.clock.Now())
 		e.Code = history.None
 		if why, do := one.Strays(); why != "" {
 			e.Text = why + "\n" + do
 			r.options.Log.Warn().Msg(why + "; " + do)
+		}
+		if r.letters != nil && i == len(r.stubs.list)-1 {
+			e.Topic = r.letters.topic
+			e.Text = cmp.Or(e.Text, "no call of "+r.stubs.names[i]+" had a record's id\n"+giveID)
 		}
 		if one.Unmade() && len(r.header.Consumers) == 1 && !r.header.Contract().WireOnly {
 			r.live.Record(e)

@@ -225,7 +225,7 @@ func (r *run) valuesOf(instance int) scenarios.Values {
 	r.tellDownstreams(&values, instance)
 	values.Port, values.Ports = strconv.Itoa(r.ports[instance].port), r.ports[instance].named
 	one := r.consumerOf(instance)
-	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.header.Topics[one.DLQ].Name, one.ReplayTo
+	values.GroupID, values.DLQTopic, values.ReplayTopic = one.Group, r.dlqTopic(one.DLQ), one.ReplayTo
 	if len(r.header.Consumers) > 1 { // each has one, a consumer by itself may have several
 		values.InputTopic = r.header.Topics[one.Input].Name
 		values.InputTopics = values.InputTopic

@@ -191,6 +191,9 @@ func (r *run) startCluster(ctx context.Context) error {
 	r.admin = kadm.NewClient(client)
 	var topics []cluster.Topic
 	for _, topic := range r.header.Topics {
+		if topic.Downstream {
+			continue
+		}
 		created := cluster.Topic{Name: topic.Name, Partitions: topic.Partitions}
 		if topic.Role == history.RoleDLQ {
 			created.Broker = int32(r.scenario.Topics.DLQ.Broker)

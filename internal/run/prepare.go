@@ -130,6 +130,7 @@ func (r *run) writeHeader() error {
 	r.values.ReplayTopic = one.ReplayTo
 	r.header.Consumers = []history.Consumer{one}
 	r.writeTopics(names, others)
+	r.header.Topics[one.DLQ].Downstream = r.lettersAt() != ""
 	r.writeGraph()
 	r.writeServices()
 	r.writeStore()
@@ -188,8 +189,12 @@ func (r *run) writeTopics(names scenarios.TopicNames, others []string) {
 // effects of records, and what the subject calls.
 func (r *run) furtherTopics(rendered *scenarios.SubjectFile) []string {
 	r.output, r.rows, r.called = rendered.EffectsTopic(), rendered.EffectsSQL(), rendered.Called()
-	if len(r.called) > 1 {
-		for _, one := range r.called {
+	others := r.called
+	if rendered.Letters() != "" { // the last one takes the dead letters: its calls are judged as writes of these
+		others = others[:len(others)-1]
+	}
+	if len(others) > 1 {
+		for _, one := range others {
 			r.header.Downstreams = append(r.header.Downstreams, history.Downstream{Name: one.Called(),
 				Optional: one.Optional, Topic: one.Kafka != nil})
 		}

@@ -82,6 +82,7 @@ type stage struct {
 	stubs      stubs
 	authority  *security.Authority // of downstreams with TLS; nil without
 	outputs    []*outputTopic      // the output topics among the downstreams
+	letters    *letters            // the downstream that takes the dead letters; nil without
 	registry   *registry.Registry  // nil if the records have no schema
 	samples    *samples.Set        // what records are made from, with the names of their schemas; nil without samples
 	store      storeStage

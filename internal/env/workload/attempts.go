@@ -23,6 +23,9 @@ type AttemptsConfig struct {
 	// Other is the number of a downstream that does not decide (history.Header.Downstreams), 0 for the one that does.
 	// Its calls are recorded as calls instead of attempts, and succeed unless a fault says otherwise.
 	Other int
+	// Letters: its calls are dead letters, but for those of routes. One without a record's id is refused, unless there are
+	// records that no call can name.
+	Letters bool
 	// Calls is the largest number of calls in an attempt, where a client repeats calls by itself; 0 stands for 1. A call
 	// is a repeat if it begins sooner than Wait, the subject's own first wait, after the end of the one before.
 	Calls int
@@ -47,6 +50,8 @@ type Attempts struct {
 
 	// open is the number of attempts being answered, answered that of the others at known records.
 	open, answered atomic.Int64
+	// anonymous: calls without a record's id may be dead letters of records that no call can name.
+	anonymous bool
 	// nameless is the number of calls without a record's id, at a downstream that does not decide.
 	nameless atomic.Int32
 	// named holds the texts of calls that had an id, where others of the same text need none.
@@ -91,7 +96,8 @@ type processState struct {
 // NewAttempts returns the attempts at a downstream that none has been made at.
 func NewAttempts(cfg AttemptsConfig) *Attempts {
 	a := &Attempts{cfg: cfg, records: make([]recordState, len(cfg.Plan.Records)),
-		processes: make([]processState, cfg.Instances)}
+		processes: make([]processState, cfg.Instances),
+		anonymous: cfg.Letters && slices.ContainsFunc(cfg.Plan.Records, plan.Record.Unidentified)}
 	if cfg.Spans {
 		a.spans = newSpans()
 	}
@@ -123,7 +129,8 @@ func (a *Attempts) InFlight() int64 { return a.open.Load() }
 // Answered returns the number of attempts at known records that were answered.
 func (a *Attempts) Answered() int64 { return a.answered.Load() }
 
-// Unmade reports whether no attempt at any record was seen, although calls can name records.
+// Unmade reports whether no attempt at any record was seen, although calls can name records. Dead letters are such only
+// if some were sent.
 func (a *Attempts) Unmade() bool {
 	nameable := false
 	for i := range a.records {
@@ -132,7 +139,7 @@ func (a *Attempts) Unmade() bool {
 		}
 		nameable = nameable || !a.cfg.Plan.Records[i].Unidentified()
 	}
-	return nameable && a.cfg.Other == 0
+	return nameable && (a.cfg.Other == 0 || a.cfg.Letters && a.nameless.Load() > 0)
 }
 
 // Strays returns the number of calls that were neither attempts of a known record nor those of a route, and the first
@@ -184,9 +191,10 @@ func (a *Attempts) Begin(event *history.Event, seq int32, found bool) {
 	a.record(event)
 }
 
-// record records an attempt or a call. A call without a record, at a downstream that does not decide, is nobody's.
+// record records an attempt or a call. A call without a record, at a downstream that does not decide, is nobody's, if it
+// is no dead letter.
 func (a *Attempts) record(event *history.Event) {
-	if a.cfg.Other == 0 || event.Record != history.None {
+	if a.cfg.Other == 0 || a.anonymous || event.Record != history.None {
 		a.cfg.Sink.Record(*event)
 	}
 }
@@ -302,7 +310,7 @@ func (a *Attempts) Rule(caller Caller, event *history.Event) (Ruling, Waited) {
 
 // unnamed reports whether the plan can't say what becomes of an attempt, because it has no record's id.
 func (a *Attempts) unnamed(event *history.Event) bool {
-	return event.Record == history.None && a.cfg.Other == 0
+	return event.Record == history.None && (a.cfg.Other == 0 || a.cfg.Letters && !a.anonymous)
 }
 
 // Together decides the answer to attempts at several records that all get the same one. It is that of the first attempt

@@ -222,7 +222,7 @@ func (s *Stub) handle(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case s.observed(w, request, route):
 	case route != nil && !s.calls.planned(route, r.Method, r.URL.Path) &&
-		(s.cfg.Other == 0 || route.Path == healthPath):
+		(s.cfg.Other == 0 || s.cfg.Letters || route.Path == healthPath):
 		s.fixed(w, request, route)
 	case route != nil:
 		s.attempt(w, request, route)

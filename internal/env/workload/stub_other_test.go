@@ -125,3 +125,42 @@ func TestPlannedFailuresAreThoseOfAttempts(t *testing.T) {
 		})
 	}
 }
+
+// Dead letters are calls with a record's id that match no route. One without an id is refused, unless the plan has
+// records that no call can name.
+func TestCallsOfTheOneThatTakesDeadLetters(t *testing.T) {
+	for _, anonymous := range []bool{false, true} {
+		b := newOther(t)
+		b.Close()
+		records := []plan.Record{{Outcome: history.OutcomePermanent}}
+		if anonymous {
+			records = append(records, plan.Record{Garbage: true})
+		}
+		body, config := "look-up", b.cfg
+		config.Plan, config.Letters = &plan.Plan{Records: records}, true
+		config.Calls = &Calls{Told: true, Routes: []Route{{Method: "GET", Path: "/errors/*",
+			Response: Response{Status: 203, Body: &body}}}}
+		stub, err := NewStub(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stub.Close)
+		b.Stub = stub
+		refused, recorded := 404, 2
+		if anonymous {
+			refused, recorded = 200, 4
+		}
+		if status, _, _ := b.call("POST", "/errors", "no id"); status != refused || !b.Unmade() {
+			t.Errorf("one without an id is answered %d, want %d", status, refused)
+		}
+		if status, _, _ := b.call("GET", "/errors/"+b.ids.Token(0), ""); status != 203 {
+			t.Errorf("a call of a route is answered %d", status)
+		}
+		if status, _, _ := b.call("POST", "/errors", b.ids.Token(0)); status != 200 || b.Unmade() {
+			t.Errorf("a dead letter is answered %d", status)
+		}
+		if len(b.sink.all) != recorded {
+			t.Errorf("recorded %+v", b.sink.all)
+		}
+	}
+}
