@@ -129,6 +129,17 @@ func strangersBugs() map[string][]plantedInStranger {
 			{"unreadable-logged", "malformed-records", "commit-after-outcome: commit-past-unfinished"},
 		},
 		"aiokafka/subject.yaml": {{"acks-by-default", "dlq-leader-loss", "no-loss: dropped-by-ack"}},
+		"aiokafka/subjects/letters.yaml": {
+			{"", "dlq-link-down", ""},
+			{"letter-not-awaited", "dlq-publish-failure", "commit-after-dlq: commit-before-dlq"},
+			{"status-not-checked", "dlq-publish-failure", "commit-after-dlq: commit-without-dlq"},
+			{"every-failure-is-final", "transient-downstream", "classification: premature-dead-letter"},
+			{"ticket-at-first-failure", "transient-downstream", "classification: dual-terminal"},
+		},
+		"aiokafka/subjects/letters-table.yaml": {
+			{"", "consumer-kill", ""},
+			{"not-committed", "smoke", "commit-after-dlq: commit-without-dlq"},
+		},
 		"aiokafka/subjects/patient.yaml": {
 			{"", longOutage, ""},
 			{"max-elapsed", longOutage, "no-loss: lost"},

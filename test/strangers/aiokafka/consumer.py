@@ -2,6 +2,7 @@
 partition, and a rebalance listener that waits for the batch under way. All settings of the client are its defaults, but for what the work needs."""
 
 import asyncio
+import base64
 import io
 import json
 import logging
@@ -12,6 +13,7 @@ import signal
 import time
 
 import aiohttp
+import asyncpg
 import fastavro
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError
@@ -23,6 +25,8 @@ BACKOFF, MAX_BACKOFF, JITTER = 0.05, float(os.environ.get("MAX_BACKOFF", 0.4)), 
 FAILURE = ("x-error-reason", "x-retry-attempt", "source-topic", "partition", "offset", "epoch")
 
 ON_UNREADABLE = os.environ.get("ON_UNREADABLE")  # "end" or "again": what becomes of the loop at a value that is not an order; values are not read without it
+DEAD_LETTERS_URL = os.environ.get("DEAD_LETTERS_URL")  # an error store, or a database, that takes dead letters in the place of a topic
+TABLE = "CREATE TABLE IF NOT EXISTS dead_letters (position text PRIMARY KEY, letter jsonb NOT NULL)"
 PLANTED_BUG = os.environ.get("PLANTED_BUG")  # a mistake that tests plant, to see it named
 
 logger = logging.getLogger("worker")
@@ -40,6 +44,10 @@ def own_headers(message):
     last = {name: index for index, (name, _) in enumerate(message.headers) if name in FAILURE}
     drop = set(last.values()) if len(last) == len(FAILURE) else ()
     return [header for index, header in enumerate(message.headers) if index not in drop]
+
+
+def encoded(data):
+    return None if data is None else base64.b64encode(data).decode()
 
 
 class Refused(Exception):
@@ -60,7 +68,7 @@ class Worker(ConsumerRebalanceListener):
     def __init__(self, consumer, producer, session):
         self.consumer, self.producer, self.session = consumer, producer, session
         self.registry, self.schemas = os.environ.get("SCHEMA_REGISTRY_URL"), {}
-        self.busy = asyncio.Lock()
+        self.busy, self.letters, self.table = asyncio.Lock(), set(), None
         self.interrupt = asyncio.Event()
         self.stopping = False
 
@@ -140,7 +148,9 @@ class Worker(ConsumerRebalanceListener):
                 if failure.status == 422:
                     logger.info("refused by the business: %s", failure)
                     return
-                if failure.status == 400 or attempt == MAX_ATTEMPTS:
+                if PLANTED_BUG == "ticket-at-first-failure" and attempt == 1 and failure.status != 400:
+                    await self.dead_letter(message, attempt, str(failure))
+                if failure.status == 400 or attempt == MAX_ATTEMPTS or PLANTED_BUG == "every-failure-is-final":
                     await self.dead_letter(message, attempt, str(failure))
                     return
                 if PLANTED_BUG == "max-elapsed" and time.monotonic() - began > 5:
@@ -197,6 +207,13 @@ class Worker(ConsumerRebalanceListener):
 
     async def dead_letter(self, message, attempts, reason):
         """Returns when the dead letter is acknowledged."""
+        if DEAD_LETTERS_URL:
+            parked = self.park(message, attempts, reason)
+            if PLANTED_BUG == "letter-not-awaited":
+                self.letters.add(asyncio.create_task(parked))
+            else:
+                await parked
+            return
         headers = own_headers(message) + [
             ("x-error-reason", reason.encode("utf-8", "replace")),
             ("x-retry-attempt", str(attempts).encode()),
@@ -214,6 +231,38 @@ class Worker(ConsumerRebalanceListener):
                 logger.error("dead letter of %s-%d at %d failed: %r", message.topic, message.partition, message.offset, error)
                 await self.sleep(0.5)
         raise Interrupted
+
+    async def park(self, message, attempts, reason):
+        """Returns when the error store has taken the message. It is asked until it does: what it refuses today, it may take when somebody has looked at it."""
+        letter = {
+            "topic": message.topic, "partition": message.partition, "offset": message.offset, "attempts": attempts, "reason": reason,
+            "key": encoded(message.key), "value": encoded(message.value), "headers": [[name, encoded(value)] for name, value in message.headers],
+        }
+        while not self.interrupt.is_set():
+            try:
+                if DEAD_LETTERS_URL.startswith("postgres:"):
+                    await self.insert(letter)
+                    return
+                async with self.session.post(DEAD_LETTERS_URL + "/dead-letters", json=letter) as response:
+                    if PLANTED_BUG != "status-not-checked":  # aiohttp does not raise by itself
+                        response.raise_for_status()
+                    return
+            except (aiohttp.ClientError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, asyncio.TimeoutError) as error:
+                logger.error("dead letter of %s-%d at %d failed: %r", message.topic, message.partition, message.offset, error)
+                await self.sleep(0.5)
+        raise Interrupted
+
+    async def insert(self, letter):
+        if self.table is None:
+            self.table = await asyncpg.create_pool(DEAD_LETTERS_URL, min_size=0, command_timeout=2)
+            await self.table.execute(TABLE)
+        async with self.table.acquire() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute("INSERT INTO dead_letters (position, letter) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+                                     f"{letter['topic']}-{letter['partition']}@{letter['offset']}", json.dumps(letter))
+            if PLANTED_BUG != "not-committed":  # the pool rolls it back when it gets the connection back
+                await transaction.commit()
 
     async def sleep(self, seconds):
         try:
