@@ -214,8 +214,8 @@ func (c *halt) fail(one *write, e *history.Event) {
 }
 
 // final reports whether clients fail a write at once when it is answered with the error: Kafka does not classify the
-// error as retriable, and it does not concern the producer's own state, which clients repair by themselves. Of a service,
-// it is a status that says that the request is at fault.
+// error as retriable, and it does not concern the producer's own state, which clients repair by themselves. A status of
+// a service is final if it says that the request is at fault.
 func final(code int16) bool {
 	if history.IsStatus(code) {
 		later := code == http.StatusRequestTimeout || code == http.StatusTooEarly || code == http.StatusTooManyRequests

@@ -121,7 +121,8 @@ type state struct {
 	unread []Open
 	// unattempted: no call of the subject was an attempt at a record, so that nothing shows why it did what it did.
 	// uncalled: it made no call at all.
-	unattempted, uncalled bool
+	// untold: it sent dead letters to a downstream, and none can be told.
+	unattempted, uncalled, untold bool
 	// renamed: the group that reads the input is not the contract's.
 	renamed bool
 	// lacking are topics that do not exist, and that the subject asked for without writing a dead letter.

@@ -2,6 +2,7 @@ package assertions
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dlqbench/dlqbench/history"
@@ -82,6 +83,10 @@ func TestDeadLettersAtADownstreamThatCannotBeTold(t *testing.T) {
 		v := judged(t, b.commit(1).drain().done())
 		if v.Verdict != Inconclusive || !slices.ContainsFunc(v.Open, func(one Open) bool { return one.Why == why }) {
 			t.Errorf("%s: %s, %v, %+v", text, v.Verdict, named(v), v.Open)
+		}
+		if told := resultOf(t, v, "no-loss").Why; strings.HasPrefix(text, "no call") &&
+			!strings.HasPrefix(told, "no dead letter of the subject can be told") {
+			t.Errorf("no-loss is not judged, as %s", told)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (w *state) notRead(e *history.Event) {
 	case w.role(e.Topic) == history.RoleDLQ && w.header.Topics[e.Topic].Downstream && strings.Contains(e.Text, "\n"):
 		one := Open{What: "what becomes of records that fail"}
 		one.Why, one.Do, _ = strings.Cut(e.Text, "\n")
-		w.unread = append(w.unread, one)
+		w.unread, w.untold = append(w.unread, one), true
 		return
 	case ofRun && w.role(e.Topic) == history.RoleDLQ:
 		w.lacksTopics(e)
@@ -137,6 +137,8 @@ func (j *judge) hidden() string {
 		return "the subject asked for topics that do not exist (" + j.state.lacking + ")"
 	case j.state.unattempted:
 		return "no attempt of the subject was seen"
+	case j.state.untold:
+		return "no dead letter of the subject can be told"
 	case len(j.state.unread) > 0:
 		return "the subject made requests that dlqbench does not read"
 	}

@@ -123,7 +123,7 @@ func (s Spec) Trigger() (*faults.Trigger, error) {
 	return &trigger, nil
 }
 
-// HitsLetters reports whether the fault acts on the downstream with the name, which takes the dead letters; "" for none.
+// HitsLetters reports whether the fault acts on the downstream letters, which takes the dead letters; "" for none.
 func (s Spec) HitsLetters(letters string) bool {
 	return letters != "" && s.Traits().Target == history.TargetOther+letters
 }

@@ -1,6 +1,6 @@
 package run
 
-// A downstream that takes the subject's dead letters in the place of a topic: a ticket service, an error store, a table.
+// A downstream that takes the dead letters in the place of a topic: a ticket service, an error store, a table.
 
 import (
 	"strings"
