@@ -37,7 +37,8 @@ func (c *checker) checkLetters(s *SubjectFile) {
 		c.refuseIf(c.has(base+"/"+key), base+"/"+key,
 			"the dead letters go to a downstream, and what is in them is not judged: leave %s out, or downstream", key)
 	}
-	c.refuseIf(!s.Contract.DLQ.Enabled, path, "there are no dead letters with dlq.enabled: false: leave out one of the two")
+	c.refuseIf(!s.Contract.DLQ.Enabled, path,
+		"there are no dead letters with dlq.enabled: false: leave out one of the two")
 	c.refuseIf(s.Contract.Transactions, "/contract/transactions",
 		"dead letters that go to a downstream are in no transaction of Kafka's: leave transactions out")
 	c.refuseIf(c.has("/replay"), "/replay", "dead letters are replayed from a topic, and these go to a downstream: "+

@@ -9,9 +9,9 @@ import (
 	"github.com/dlqbench/dlqbench/history"
 )
 
-// letters takes the calls of the downstream that takes the dead letters, and records them as writes to its place in the
-// header (history.Topic.Downstream). A call is a dead letter if it is carried out: if it succeeds, or if its answer does
-// not reach the subject.
+// letters takes the calls of the downstream that takes the dead letters, and records them as writes to its place in
+// the header (history.Topic.Downstream). A call is a dead letter if it is carried out: if it succeeds, or if its answer
+// does not reach the subject.
 type letters struct {
 	next  history.Sink
 	clock history.Clock
