@@ -60,12 +60,17 @@ func (b *builder) together(outcome history.Outcome, numbers ...int32) {
 	}
 }
 
-// firstOfBatch is a consumer of batches: the second batch is refused before more than its first record was sent, and
-// that record is then tried alone, so many times.
-func firstOfBatch(b *builder, times int) history.Source {
+// firstOfBatch is a consumer of batches: the batches after the first are refused before more than their first record
+// was sent, and that record is then tried alone, so many times.
+func firstOfBatch(b *builder, times, batches int) history.Source {
 	b.begin().send(0).send(1).send(2)
 	b.inTxn(0, func() { b.success(0).success(1).commit(2) }).commitTxn(0)
-	b.inTxn(0, func() { b.attempt(2, history.OutcomeTransient) }).abortTxn(0, 0, 2)
+	for k := range batches {
+		if k > 0 {
+			b.kill().as(0, uint16(k)).up().assign(0, 1, 2, 3).fetch(2)
+		}
+		b.inTxn(0, func() { b.attempt(2, history.OutcomeTransient) }).abortTxn(0, 0, 2)
+	}
 	for k := range times {
 		if k > 0 {
 			b.wait(b.h.Contract().Backoff.Wait(k) + 5*ms)
@@ -136,10 +141,15 @@ func batchCases() []testCase {
 				return b.drain().done()
 			}},
 		{"of a batch that is refused, only the first record was sent", nil, func(b *builder) history.Source {
-			return firstOfBatch(b, 3)
+			return firstOfBatch(b, 3, 1)
 		}},
 		{"it is then tried too often alone", []string{"over-retried"}, func(b *builder) history.Source {
-			return firstOfBatch(b, 4)
+			return firstOfBatch(b, 4, 1)
+		}},
+		{"of two batches of two processes that are refused, only the same first record was sent", nil,
+			func(b *builder) history.Source { return firstOfBatch(b, 3, 2) }},
+		{"it is tried too often alone after the second", []string{"over-retried"}, func(b *builder) history.Source {
+			return firstOfBatch(b, 4, 2)
 		}},
 		{"a success is repeated, and its transaction was committed", []string{"duplicate"},
 			func(b *builder) history.Source {
