@@ -107,8 +107,9 @@ func attemptCauses() map[string]string {
 		"bounded-retries: endless-redelivery": "The count of attempts is kept where every redelivery clears it. Look for a " +
 			"seek or a nack without an own count.",
 		"classification: permanent-retried": "All errors are handled alike. Look for a status that is compared by class " +
-			"instead of by code, and for a retry around everything. If an instance reads the dead-letter topic, too, look for " +
-			"a subscription by a pattern that matches it.",
+			"instead of by code, and for a retry around everything. If they are meant to be tried again, promise that: a " +
+			"contract without classes takes 400 as final and 422 as a result. If an instance reads the dead-letter topic, " +
+			"too, look for a subscription by a pattern that matches it.",
 		"classification: logical-dead-lettered": "A business result is raised as an exception and caught like a failure.",
 		"classification: premature-dead-letter": "A failure that may pass is classified as permanent. Look for timeouts, " +
 			"429 and 503, for an error while the body of a failure is parsed, which is a gateway's page as often as JSON, and " +
