@@ -494,6 +494,17 @@ func haltCases() []testCase {
 		b.answerLetter(b.askLetter(0), code, history.Forged).heals(f)
 	}
 	down := func(b *builder, between func()) { downWith(b, final, between) }
+	// denying is a client to which one dead letter is refused. It writes no others, and its process goes on.
+	denying := func(b *builder, code int16, meanwhile func()) history.Source {
+		b.h.Contract().Backoff.Late, b.h.Contract().SurfacedWithin = time.Second, 3*time.Second
+		b.fault("kafka", "dlq", "Produce to dlq answered with an error")
+		b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), code, history.Forged).commit(1)
+		for number := int32(1); number < 8; number++ {
+			b.send(number).fails(number, 3).wait(time.Second).commit(int64(number) + 1)
+		}
+		meanwhile()
+		return b.drain().done()
+	}
 	// silently is an outage of five seconds that is never reported.
 	silently := func(b *builder, code int16) history.Source {
 		downWith(b, code, func() {})
@@ -517,6 +528,19 @@ func haltCases() []testCase {
 				down(b, func() { b.logError().commit(1) })
 				return b.drain().done()
 			}},
+		{"no word of it, and the client writes no more", []string{"commit-advanced-while-dlq-down", "commit-past-unfinished",
+			"commit-without-dlq", "failure-not-surfaced", "lost"},
+			func(b *builder) history.Source { return denying(b, final, func() {}) }},
+		{"a word of it, and the client writes no more", []string{"commit-advanced-while-dlq-down", "commit-past-unfinished",
+			"commit-without-dlq", "lost"},
+			func(b *builder) history.Source { return denying(b, final, func() { b.logError() }) }},
+		{"no word of a single refusal, and the record is passed late", []string{"commit-without-dlq", "lost"},
+			func(b *builder) history.Source {
+				b.begin().send(0).fails(0, 3).answerLetter(b.askLetter(0), final, history.Forged).wait(6 * time.Second)
+				return b.commit(1).drain().done()
+			}},
+		{"no word of an error that passes, after which no dead letter is asked for", []string{"commit-past-unfinished",
+			"commit-without-dlq", "lost"}, func(b *builder) history.Source { return denying(b, passing, func() {}) }},
 		{"no word of it", []string{"failure-not-surfaced"}, func(b *builder) history.Source {
 			down(b, func() {})
 			b.letter(0).commit(1)

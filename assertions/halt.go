@@ -246,6 +246,9 @@ func (c *halt) close(at time.Duration) {
 
 func (c *halt) finish() Result {
 	c.failed += int64(len(c.pending))
+	for i := 0; c.open && i < len(c.w.passes); i++ {
+		c.denied(&c.w.passes[i])
+	}
 	c.close(c.now.to)
 	for i := range c.w.faults {
 		f := &c.w.faults[i]
@@ -271,6 +274,20 @@ func (c *halt) finish() Result {
 			"told: "+c.untoldWhy())
 	}
 	return c.judgedOrNot(NotApplicable, "no dead-letter write failed, and nothing of the plan should have made one fail")
+}
+
+// denied extends the last outage by the commit of a process that had a final refusal and wrote no dead letter since,
+// past a record that owed one: its client denies writes by itself, as librdkafka and idempotent producers do.
+func (c *halt) denied(p *pass) {
+	r, by := c.w.stateOf(p), c.now.writers[p.by]
+	if by == nil || by.refused == never || c.w.letterAsked(r) >= 0 {
+		return
+	}
+	least := c.w.contract.LeastAttempts()
+	spent := c.w.classOfLast(r) == classRetryable && least > 0 && int(r.attempts) >= least
+	if spent || c.w.classOfLast(r) == classPermanent {
+		by.last, c.now.to = max(by.last, p.at), max(c.now.to, p.at)
+	}
 }
 
 // untoldWhy says why it is not known whether the subject reported a failure, and what to do about that.
