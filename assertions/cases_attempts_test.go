@@ -123,12 +123,12 @@ func retryCases() []testCase {
 				b.begin().revoke(0).assign(0).wait(1100*ms).send(0).fails(0, 5).letter(0).commit(1)
 				return b.drain().done()
 			}},
-		{"one attempt too many of what was first fetched when the partition had come back", []string{"over-retried"},
+		{"one attempt too many at a record that was first fetched when the partition had come back", []string{"over-retried"},
 			func(b *builder) history.Source {
 				b.begin().revoke(0).assign(0).wait(1100*ms).send(0).fails(0, 4).letter(0).commit(1)
 				return b.drain().done()
 			}},
-		{"one attempt too many, and the first one may be of what was fetched before the partition came back", nil,
+		{"one attempt too many, and the first one may belong to a fetch from before the partition came back", nil,
 			func(b *builder) history.Source {
 				b.begin().send(0).revoke(0).assign(0).fetch(0).wait(1100*ms).fails(0, 4).letter(0).commit(1)
 				b.inTopics[len(b.inTopics)-1].Claim.Attempts = 3

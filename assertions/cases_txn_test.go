@@ -61,7 +61,7 @@ func (b *builder) together(outcome history.Outcome, numbers ...int32) {
 }
 
 // firstOfBatch is a consumer of batches: the batches after the first are refused before more than their first record
-// was sent, and that record is then tried alone, so many times.
+// was sent. That record is then tried alone, times times.
 func firstOfBatch(b *builder, times, batches int) history.Source {
 	b.begin().send(0).send(1).send(2)
 	b.inTxn(0, func() { b.success(0).success(1).commit(2) }).commitTxn(0)

@@ -64,7 +64,7 @@ func (c *commitAfterDLQ) finish() Result {
 		}
 	}
 	if c.result.Judged == 0 && len(c.copied) > 0 {
-		return c.done(Inconclusive, "no place was committed of which a record was dead-lettered")
+		return c.done(Inconclusive, "of no dead-lettered record was the last copy committed")
 	}
 	if c.result.Judged == 0 && c.w.planned(history.OutcomeExhausted, history.OutcomePermanent) {
 		return c.done(Inconclusive, "no record that was dead-lettered was committed")

@@ -58,7 +58,7 @@ type state struct {
 	letters sparse[*deadLettered]
 	txns    map[int64]*transaction // the open transaction of each producer id
 	batches bool                   // a transaction had attempts of several records
-	undone  map[int32]handing      // when the records of aborted transactions had been handed over
+	undone  map[int32]uint32       // assignments (epochOf) in which transactions with the records were aborted
 	bulk    bool                   // calls of the downstream may be for several records
 	unknown []*commit              // commits of transactions whose end was requested and never answered
 	// perhaps holds the records whose dead letter or retry copy is in such a transaction and that were not
@@ -180,7 +180,7 @@ func newState(header *history.Header) *state {
 		copies: map[int32]*copies{}, returning: map[int32]place{}, open: map[int64]attempt{},
 		commits: map[commitKey]*commit{},
 		writes:  map[writeKey]write{}, unsure: map[int64]time.Duration{}, barred: map[holder]barred{},
-		txns: map[int64]*transaction{}, undone: map[int32]handing{},
+		txns: map[int64]*transaction{}, undone: map[int32]uint32{},
 		perhaps: map[int32]bool{}, told: map[int32]time.Duration{}, passOf: map[int32]int{},
 		instances: map[int16]*instance{}, living: map[int16]*life{},
 		audits: make([]int, len(header.Topics)), inTopic: make([]bool, len(header.Topics)), store: newStoreState(),

@@ -37,9 +37,9 @@ func (w *state) cutHeld(e *history.Event) {
 }
 
 // forfeited reports whether the contract explains that the record never came to its end: commits follow time, and since
-// its delivery there was a disruption, perhaps after the commit that covers it. For one that was attempted, it
-// must have come before the record had rested. That its dead letter was refused is no disruption, as the process still
-// has the record. Neither is the stop at the end of the run, if nothing was awaited then.
+// its delivery there was a disruption, perhaps after the commit that covers it. If the record was attempted, the
+// disruption must have come before it had rested. A refused dead letter does not count, as the process still has the
+// record, and the stop at the end of the run does not if nothing was awaited then.
 func (w *state) forfeited(number int32, r *record) bool {
 	if !w.contract.AutoCommit || !r.has(markSeen) {
 		return false

@@ -327,7 +327,7 @@ func (w *state) undo(t *transaction, ended time.Duration) {
 	again := map[*partition]bool{}
 	for number, one := range t.tried {
 		r := w.record(number)
-		w.undone[number] = w.handingOf(number)
+		w.undone[number] = w.epochOf(number)
 		if one.life != r.lives {
 			continue
 		}
@@ -350,26 +350,13 @@ func (w *state) undo(t *transaction, ended time.Duration) {
 }
 
 // firstOfBatch reports whether the transaction may be one of several records of which only the first was sent. A record
-// of which a transaction was aborted since it was handed over was refused alone.
+// of which a transaction was aborted in the present assignment was refused alone.
 func (w *state) firstOfBatch(t *transaction) bool {
 	for number, one := range t.tried {
 		before, known := w.undone[number]
-		return one.successes == 0 && (!known || before != w.handingOf(number))
+		return one.successes == 0 && (!known || before != w.epochOf(number))
 	}
 	return false
-}
-
-// handing tells one handover of a partition's records by Kafka from the next: to whoever has it, or after a rewind.
-type handing struct {
-	epoch   uint32
-	rewound uint16
-}
-
-func (w *state) handingOf(number int32) handing {
-	if p := w.home(number, w.record(number)); p != nil {
-		return handing{p.epoch, p.rewound}
-	}
-	return handing{}
 }
 
 // takeBack marks an aborted write as failed: it left no copy that a consumer can read. If the end of its transaction

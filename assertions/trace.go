@@ -668,9 +668,11 @@ func answer(e *history.Event) string {
 	if e.Code != 0 {
 		text = "refused with " + errorName(e.Code)
 	}
-	if text += flagged(e.Flags, history.Forged, " by a fault"); !history.IsStatus(e.Code) {
-		text += flagged(e.Flags, history.Forged, " in the broker's place")
+	by := " by a fault in the broker's place"
+	if history.IsStatus(e.Code) {
+		by = " by a fault"
 	}
+	text += flagged(e.Flags, history.Forged, by)
 	text += flagged(e.Flags, history.Unreplicated, " by the leader alone (acks=1), which then fails")
 	return text + flagged(e.Flags, history.Withheld, ", but the answer is withheld")
 }

@@ -191,8 +191,8 @@ func (a *Attempts) Begin(event *history.Event, seq int32, found bool) {
 	a.record(event)
 }
 
-// record records an attempt or a call. A call without a record, at a downstream that does not decide, is nobody's,
-// unless it may be a dead letter.
+// record records an attempt or a call. It leaves out calls without a record at a downstream that does not decide,
+// unless they may be dead letters.
 func (a *Attempts) record(event *history.Event) {
 	if a.cfg.Other == 0 || a.anonymous || event.Record != history.None {
 		a.cfg.Sink.Record(*event)
